@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.conftest import ROOT
+from tests.marks import nightly
 from traceweave import analyses
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
@@ -218,6 +219,7 @@ def test_limits_may_be_on_an_analysis_of_a_folder(
     assert "in time: rank 2: " in capsys.readouterr().err
 
 
+@nightly
 @pytest.mark.usefixtures("folder")
 def test_without_the_folder_all_is_as_before(
     database: Path, monkeypatch: pytest.MonkeyPatch

@@ -161,6 +161,7 @@ def test_traceweave_asks_an_installed_database_as_any_other(
             with_macros.sql("FROM tails(nope := 1)")
 
 
+@nightly
 def test_installing_again_changes_nothing(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -40,7 +40,7 @@ def named(folder: Path, target: Path, host: Callable[[int], str], ahead_ns: int 
     return rewritten(folder, target, change)
 
 
-@pytest.mark.parametrize("name", at_once(RECORDED, "fsdp1_gloo", "pairs_gloo"))
+@pytest.mark.parametrize("name", at_once(RECORDED, "fsdp1_gloo"))
 def test_threads_of_one_host_have_its_clock(name: str, fixtures: Path, tmp_path: Path) -> None:
     # fitted to ends, clocks of these runs are up to 0.8 ms and 737 ppm off
     traces = named(fixtures / name, tmp_path / "traces", lambda rank: "node0")

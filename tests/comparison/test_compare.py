@@ -73,6 +73,7 @@ def test_a_slower_step_is_found_and_its_parts_add_up(
 
 # what was wrong: 'cannot tell: known to within 1.2 ms', for one step of 57 that took three times as
 # long as the others
+@nightly
 def test_one_odd_step_of_many_leaves_the_others_to_decide() -> None:
     base = [1000 + 5 * (number % 7) for number in range(58)]
     with run_of(base) as one, run_of([length - 30 for length in base]) as other:
