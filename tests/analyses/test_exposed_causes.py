@@ -218,7 +218,14 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
             marks=nightly,
         ),
         # in CUDA graphs no events are seen: the kernel after it starts 0.6 us after its end
-        ("kineto/deepep8", "combine", "nothing_left", "void at::native::vectorized", 31.3),
+        pytest.param(
+            "kineto/deepep8",
+            "combine",
+            "nothing_left",
+            "void at::native::vectorized",
+            31.3,
+            marks=nightly,
+        ),
     ],
 )
 def test_real_causes(

@@ -16,7 +16,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
 from traceweave_simulator import Config, Run, Truth, simulate, truth_parallel
@@ -139,6 +139,7 @@ def test_comm_matrix(woven: Woven) -> None:
     assert set(got["op"]) == {"send_recv"}
 
 
+@nightly
 @on("ddp", "tp")
 def test_bucket_size_predicts_todays_tail(woven: Woven) -> None:
     got = woven.ask("bucket_size", time="shortest")

@@ -74,7 +74,7 @@ def test_the_rows_are_those_of_the_analysis_on_cpu(
     assert_same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
 
 
-@pytest.mark.parametrize("name", at_once(INSTALLED, "groups", "tp"))
+@pytest.mark.parametrize("name", at_once(INSTALLED, "groups"))
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.rewritten import rewritten
 from traceweave.clocks.start import SAME_NS as HOST_NS
 
@@ -66,6 +66,7 @@ def test_a_clock_of_another_host_of_that_name_stays_within_bounds(
         assert clocks.bound_ns.min() >= ahead
 
 
+@nightly
 def test_hosts_of_two_names_are_fitted(fixtures: Path, tmp_path: Path) -> None:
     traces = named(
         fixtures / "ddp_gloo_4ranks", tmp_path / "traces", lambda rank: f"node{rank % 2}"

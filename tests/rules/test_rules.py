@@ -20,7 +20,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, found_by
 from tests.conftest import MakeOnce
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.rewritten import unlisted
 from traceweave.analyses import rules
 
@@ -722,6 +722,7 @@ def test_a_rank_that_nobody_waits_for_is_not_held_up(
     )
 
 
+@nightly
 def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
     fixtures: Path, database_of: Database
 ) -> None:
@@ -737,7 +738,7 @@ def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
     assert "long_tail" not in said
 
 
-@pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels"))
+@pytest.mark.parametrize("name", at_once(CHANGED, "lost_events"))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
     fixtures: Path,
@@ -757,6 +758,7 @@ def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     assert re.match(advice, row["advice"]), row["advice"]
 
 
+@nightly
 def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Database) -> None:
     """Its names of copies do not say so; here all copies of both names are."""
     trace = corpus / "nsys" / "perlmutter_cloverleaf_mpi__2024.5.sqlite"

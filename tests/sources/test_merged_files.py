@@ -236,6 +236,7 @@ def test_two_processes_that_wrote_into_one_file_at_once_are_recognised(
         traceweave.ingest([mixed], tmp_path / "run.duckdb")
 
 
+@nightly
 def test_the_corpus_case(corpus: Path, database_of: DatabaseOf) -> None:
     merged = answers(database_of(corpus / "cases" / "merged_pids"))
     assert merged == answers(database_of(corpus / "cases" / "reference"))
