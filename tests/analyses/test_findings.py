@@ -319,6 +319,7 @@ def _transfers(build: Builder, role: str, op: str) -> None:
     [
         ("dp", "all_reduce", "poor_overlap", "DDP: smaller buckets are not known"),
         ("dp", "all_gather", "poor_overlap", "Gather the next shards"),
+        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
         ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in chunks"),
         ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
         ("tp", "all_reduce", "communication_bound", "Tensor parallelism: fewer ranks per group"),
