@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.marks import nightly
 from tests.nccl_lines import Writer
 from traceweave.links import write_links
 from traceweave.weave import weave
@@ -98,6 +100,7 @@ def log_of(hosts: list[str], nodes: int, rings: int, gbps: float, paths: str) ->
     return "".join(found)
 
 
+later = partial(pytest.param, marks=nightly)
 ONE, TWO, EACH = ["a"] * 8, ["a"] * 4 + ["b"] * 4, list("abcdefgh")
 
 
@@ -106,13 +109,13 @@ ONE, TWO, EACH = ["a"] * 8, ["a"] * 4 + ["b"] * 4, list("abcdefgh")
     [
         # its trace names no host: nothing is known
         (None, (None, None, None)),
-        (log_of(ONE, 1, 12, 20.6, "NVL/PIX"), ("intra-node", "NVLink 4", 450)),
+        later(log_of(ONE, 1, 12, 20.6, "NVL/PIX"), ("intra-node", "NVLink 4", 450)),
         (log_of(TWO, 2, 8, 24.0, "NVL/PXB"), ("mixed", "IB", 192)),
-        (log_of(EACH, 8, 2, 24.0, "LOC/PHB"), ("inter-node", "IB", 48)),
+        later(log_of(EACH, 8, 2, 24.0, "LOC/PHB"), ("inter-node", "IB", 48)),
         # NVLink over hosts
-        (log_of(EACH, 1, 12, 20.6, "NVL/PIX"), ("intra-node", "NVLink 4", 450)),
+        later(log_of(EACH, 1, 12, 20.6, "NVL/PIX"), ("intra-node", "NVLink 4", 450)),
         # NVLink is switched off: what an H100 of this kind has over PCIe is not listed
-        (log_of(ONE, 1, 2, 12.0, "SYS/PIX"), ("intra-node", "SYS", 24)),
+        later(log_of(ONE, 1, 2, 12.0, "SYS/PIX"), ("intra-node", "SYS", 24)),
     ],
     ids=["no log", "one node", "two nodes", "a node each", "NVLink over hosts", "no NVLink"],
 )
@@ -139,7 +142,7 @@ def test_nccl_tells_where_traces_of_eight_h100_do_not(
     [
         ("torchrec_4", ("intra-node", "NVLink 2", 150)),
         ("megatron_tp2", ("intra-node", "PCIe 3", 16)),
-        ("megatron_tp8", (None, None, None)),
+        later("megatron_tp8", (None, None, None)),
     ],
 )
 def test_real_runs(

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from traceweave import weave
 from traceweave.ingestion import ingest, load, packs
 from traceweave.ingestion.packs import pack
@@ -227,7 +227,7 @@ def test_what_is_packed_together() -> None:
 
 @pytest.mark.parametrize(
     ("constants", "threads"),
-    [({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)],
+    first_at_once([({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)]),
     ids=["little", "many small files", "a large file"],
 )
 def test_little_json_is_woven_by_one_thread_of_duckdb(

@@ -14,8 +14,10 @@ import duckdb
 import pytest
 
 from traceweave import analyses
-from traceweave.analyses import common, question
+from traceweave.analyses import common, question, rules
+from traceweave.analyses.catalog import library
 from traceweave.analyses.parsed import parsed
+from traceweave.analyses.rules import Rule
 from traceweave.analyses.runner import prepare
 from traceweave.store.database import asked_of
 
@@ -239,6 +241,23 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
         cursor = con.execute(parsed(con, prepare(con, analysis, analysis.bind(params))))
         columns = [column for column, *_ in cursor.description or ()]
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+
+
+class _Some(dict[str, Rule]):
+    """Rules by name, of which some are asked."""
+
+
+def found_by(
+    con: duckdb.DuckDBPyConnection, *names: str, **params: object
+) -> dict[str, dict[str, Any]]:
+    """Return what some rules find, by rule. Not asking the others takes a quarter of the time."""
+    asked = tuple(rule for rule in rules() if rule.name in names)
+    assert len(asked) == len(names)
+    assert analyses.find("findings").parameters  # of all rules
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library(), "rules", _Some(library().rules))
+        patch.setattr(_Some, "values", lambda _: asked)
+        return {row["rule"]: row for row in rows(con, "findings", **params)}
 
 
 @contextmanager

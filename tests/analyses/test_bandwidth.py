@@ -197,6 +197,7 @@ def test_it_is_what_was_simulated(
     assert got["unresolved"].sum() == 0
 
 
+@nightly
 def test_real_gpus_reach_what_their_links_allow(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

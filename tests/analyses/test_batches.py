@@ -62,8 +62,8 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
 
 @pytest.mark.parametrize(
     ("statements", "at_a_time"),
-    first_at_once([(WITHIN[::5], 3), (WITHIN, 3), (WITHIN, 1)]),
-    ids=["some, 3 ranks at a time", "3 ranks at a time", "1 rank at a time"],
+    first_at_once([(WITHIN[::5], 3), (WITHIN, 1)]),
+    ids=["some, 3 ranks at a time", "1 rank at a time"],
 )
 def test_recorded_on_cpus(
     fixtures: Path, database_of: DatabaseOf, statements: Sequence[Statement], at_a_time: int

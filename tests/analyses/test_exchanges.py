@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, found_by, rows
 
 MS = 1_000_000
 
@@ -69,11 +69,11 @@ def test_the_finding_costs_what_even_parts_would_gain(build: Builder, scale: int
     each = {rank: {"gpu_op_id": op, "bytes": scale * sum(splits[rank])} for rank, op in ops.items()}
     at_rank = {rank: (rank * MS, 10 * MS) for rank in splits}
     build.collective(at_rank, "all_to_all", step=1, each=each)
-    found = [row for row in rows(build.con, "findings") if row["rule"] == "uneven_exchange"]
+    found = found_by(build.con, "uneven_exchange")
     if scale == 1:  # 60 bytes are all latency
-        assert found == []
+        assert found == {}
         return
-    [row] = found
+    row = found["uneven_exchange"]
     assert (row["ranks"], row["bound_ns"]) == ([2], pytest.approx(4.8 * MS))
     assert row["scenario"] == "op=all_to_all group=0 kind=transfer times=0.4"
     assert row["title"] == "all_to_all waits for rank 2, which has 2.5 times the mean"

@@ -200,7 +200,14 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
         # INDEX: communication and compute on one stream, 15 ms exposed for that reason
         ("cases/samestream", "all_to_all", "same_stream", "stream 7", 15.0),
         # row-parallel products, whose sums are needed at once, by the events of raw traces
-        ("kineto/megatron_tp8", "all_reduce", "input_ready_late", "void cutlass::Kernel2", 16.5),
+        pytest.param(
+            "kineto/megatron_tp8",
+            "all_reduce",
+            "input_ready_late",
+            "void cutlass::Kernel2",
+            16.5,
+            marks=nightly,
+        ),
         # rank 2 launches its exchange 10 ms after its input was there, in each of three steps
         pytest.param(
             "kineto/torchrec_4",
@@ -211,7 +218,14 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
             marks=nightly,
         ),
         # in CUDA graphs no events are seen: the kernel after it starts 0.6 us after its end
-        ("kineto/deepep8", "combine", "nothing_left", "void at::native::vectorized", 31.3),
+        pytest.param(
+            "kineto/deepep8",
+            "combine",
+            "nothing_left",
+            "void at::native::vectorized",
+            31.3,
+            marks=nightly,
+        ),
     ],
 )
 def test_real_causes(

@@ -11,12 +11,10 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, found_by, rows
 from tests.marks import nightly
 from traceweave.analyses import find, rules
-from traceweave.analyses.catalog import library
 from traceweave.analyses.reference import findings_markdown
-from traceweave.analyses.rules import Rule
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
 
@@ -36,21 +34,11 @@ def _compute(build: Builder, rank: int, step: int, until: int, length: int = 100
     build.gpu(rank, (at, at + until), step=step, launch=build.launch(rank, (at, at + 10)))
 
 
-class _Some(dict[str, Rule]):
-    """Rules by name, of which some are asked."""
-
-
 def _by_rule(build: Builder, *names: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return what some rules find, with their own bounds as costs: test_fixes.py has those
-    replayed. Not asking the others takes a quarter of the time.
+    replayed.
     """
-    asked = tuple(rule for rule in rules() if rule.name in names)
-    assert len(asked) == len(names)
-    assert find("findings").parameters  # of all rules
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(library(), "rules", _Some(library().rules))
-        patch.setattr(_Some, "values", lambda _: asked)
-        return {row["rule"]: row for row in rows(build.con, "findings", replay_ops=0, **params)}
+    return found_by(build.con, *names, replay_ops=0, **params)
 
 
 def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:

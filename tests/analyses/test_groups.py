@@ -219,6 +219,7 @@ def test_operations_of_no_known_group_have_a_row(build: Builder) -> None:
     assert row["note"].startswith("the traces do not say which group")
 
 
+@nightly
 def test_on_real_runs_of_one_group_it_is_what_breakdown_says(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

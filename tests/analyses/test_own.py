@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.conftest import ROOT
+from tests.marks import nightly
 from traceweave import analyses
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
@@ -218,6 +219,7 @@ def test_limits_may_be_on_an_analysis_of_a_folder(
     assert "in time: rank 2: " in capsys.readouterr().err
 
 
+@nightly
 @pytest.mark.usefixtures("folder")
 def test_without_the_folder_all_is_as_before(
     database: Path, monkeypatch: pytest.MonkeyPatch
@@ -256,7 +258,7 @@ def test_a_file_of_the_folder_that_is_none_is_named(
         ("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run"),
         ("SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT"),
         ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
-        ("FROM {{ ref() }}", "no such analysis: ''"),
+        pytest.param("FROM {{ ref() }}", "no such analysis: ''", marks=nightly),
         ("FROM {{ rule('often_late') }}", "often_late reads itself, by what it reads"),
     ],
 )

@@ -69,10 +69,8 @@ def _run(build: Builder, offset_ns: int, drift_ppm: float) -> None:
 ASKED: tuple[tuple[str, dict[str, object]], ...] = (
     ("breakdown", {}),
     ("breakdown", {"window": "host"}),
-    ("breakdown", {"window": "span"}),
-    ("kernel_types", {}),
-    ("gaps", {}),
     ("gaps", {"per": "stream", "window": "span"}),
+    ("kernel_types", {}),
     ("idle_causes", {}),
     ("idle_streams", {}),
     ("slow_steps", {}),

@@ -16,7 +16,7 @@ import duckdb
 import pandas as pd
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
 from traceweave_simulator import Config, Run, Truth, simulate, truth_parallel
@@ -42,14 +42,15 @@ class Woven:
         return table
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def woven(
     request: pytest.FixtureRequest,
     simulated_database: Callable[[Config], Path],
-    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Woven]:
     config = CONFIGS[request.param]
-    path = shutil.copy(simulated_database(config), tmp_path / "run.duckdb")
+    folder = tmp_path_factory.mktemp("woven")
+    path = shutil.copy(simulated_database(config), folder / "run.duckdb")
     with duckdb.connect(path) as con:
         con.execute("SET asof_loop_join_threshold = 0")
         con.execute("DELETE FROM clocks")
@@ -138,6 +139,7 @@ def test_comm_matrix(woven: Woven) -> None:
     assert set(got["op"]) == {"send_recv"}
 
 
+@nightly
 @on("ddp", "tp")
 def test_bucket_size_predicts_todays_tail(woven: Woven) -> None:
     got = woven.ask("bucket_size", time="shortest")
@@ -152,8 +154,3 @@ def test_bucket_size_predicts_todays_tail(woven: Woven) -> None:
 @on("ddp")
 def test_what_is_not_there_is_not_reported(woven: Woven) -> None:
     assert [len(woven.ask(name)) for name in ("fsdp", "tp", "pipeline", "comm_matrix")] == [0] * 4
-
-
-@on("fsdp", "pp")
-def test_a_run_without_tensor_parallelism_has_none(woven: Woven) -> None:
-    assert len(woven.ask("tp")) == 0

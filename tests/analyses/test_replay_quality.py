@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.replay import by_hand
 from traceweave.report.sections.worth import load_worth
 
@@ -93,7 +93,7 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     assert advice[1].endswith("record the same steps on every rank")
 
 
-@pytest.mark.parametrize("trace", ["broadcasts_gloo", "pipeline_1f1b", "late_far_gloo"])
+@pytest.mark.parametrize("trace", first_at_once(["pipeline_1f1b", "broadcasts_gloo"]))
 def test_no_recording_adds_what_was_recorded_and_not_matched(
     database_of: Callable[..., Path], fixtures: Path, trace: str
 ) -> None:

@@ -119,6 +119,7 @@ def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None
     assert _answers(copy) == before
 
 
+@nightly
 def test_refitted_clocks_have_answers_of_their_own(copy: Path, fresh: pytest.MonkeyPatch) -> None:
     traceweave.align(copy, method="wall clock")
     assert _is_kept(copy)
@@ -128,6 +129,7 @@ def test_refitted_clocks_have_answers_of_their_own(copy: Path, fresh: pytest.Mon
     assert kept == _answers(copy)
 
 
+@nightly
 def test_installed_analyses_leave_the_answers(copy: Path) -> None:
     traceweave.install_analyses(copy)
     assert _is_kept(copy)
@@ -138,6 +140,7 @@ def test_a_copy_that_nobody_may_write_is_read(copy: Path) -> None:
     assert _is_kept(copy)
 
 
+@nightly
 def test_what_fails_leaves_the_run_as_it_was(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise KeyboardInterrupt
@@ -182,6 +185,7 @@ def test_ingest_without_a_verdict_keeps_nothing(
     assert not _is_kept(path)
 
 
+@nightly
 def test_what_compare_asks_of_the_time_is_kept(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

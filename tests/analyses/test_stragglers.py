@@ -458,7 +458,7 @@ def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:
     return {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
 
 
-@pytest.mark.parametrize("steps", [2, 3, 4, 8])
+@pytest.mark.parametrize("steps", first_at_once([3, 2, 8]))
 def test_the_more_often_the_same_rank_is_last_the_less_it_is_chance(
     build: Builder, steps: int
 ) -> None:
@@ -511,13 +511,11 @@ def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
             # in every step
             ("ddp_gloo_straggler", 2, False),
             ("slow_rank_2x2_gloo", 0, False),
-            ("ddp_gloo_4ranks", 3, True),
             # in two of four steps
             ("fsdp2_gloo", 1, True),
-            ("slow_and_uneven_gloo", 2, False),
             ("extra_calls_gloo", 1, False),
         ],
-        4,
+        3,
     ),
 )
 def test_who_was_late_by_chance_alone_is_told_from_who_is_slow(

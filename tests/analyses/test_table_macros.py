@@ -74,7 +74,7 @@ def test_the_rows_are_those_of_the_analysis_on_cpu(
     assert_same(*ranks_on_cpu, f"{name}()", f"FROM {name}()")
 
 
-@pytest.mark.parametrize("name", at_once(INSTALLED, "groups", "tp"))
+@pytest.mark.parametrize("name", at_once(INSTALLED, "groups"))
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
@@ -161,6 +161,7 @@ def test_traceweave_asks_an_installed_database_as_any_other(
             with_macros.sql("FROM tails(nope := 1)")
 
 
+@nightly
 def test_installing_again_changes_nothing(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

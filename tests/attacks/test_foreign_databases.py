@@ -31,11 +31,7 @@ MOST_SAID = 2_000
 with Path(__file__).with_name("foreign.tsv").open(newline="") as file:
     ATTACKS = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
 
-AT_ONCE = {
-    "a view named meta over a file",
-    "a public view over the environment",
-    "a default that reads a file when a row is added",
-}
+AT_ONCE = {"a public view over the environment"}
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from traceweave.cli.main import main
 from traceweave.errors import UsageError
 from traceweave.places import place_of
@@ -20,9 +20,7 @@ from traceweave.targets import FileKind, check_target, kind_of
 TABLE = Path(__file__).with_name("outputs.tsv").read_text(encoding="utf-8").splitlines()
 AT_ONCE = (
     "report {run}",
-    "query {folder}",
     "check {run} --rules {rules} --baseline",
-    "export {run} --to perfetto-manifest",
     "ingest {trace}",
 )
 COMMANDS = [
@@ -148,7 +146,7 @@ OUTPUTS = {
 }
 
 
-@pytest.mark.parametrize("kind", OUTPUTS)
+@pytest.mark.parametrize("kind", at_once(OUTPUTS, FileKind.TEXT, FileKind.JUNIT))
 def test_what_a_command_wrote_it_writes_again(
     kind: FileKind, made: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -181,6 +181,7 @@ def ranks_of(run: str | Path) -> list[int]:
         return opened.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].to_pylist()
 
 
+@nightly
 @pytest.mark.parametrize("at_a_time", [3, pytest.param(6, marks=nightly)])
 def test_ranks_that_are_added_at_once_are_all_there(
     at_a_time: int, fixtures: Path, tmp_path: Path

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import nightly
 
 # not imported when tests are collected: every process of the tests would
 pytestmark = pytest.mark.skipif(
@@ -75,6 +76,7 @@ def test_every_rank_records_the_same_steps(job: Path) -> None:
         assert steps(job / "all_well" / name) == [f"ProfilerStep#{n}" for n in (3, 4, 5)]
 
 
+@nightly
 def test_a_trace_says_how_long_steps_take_without_the_profiler(tmp_path: Path) -> None:
     """Steps that sleep 20 ms: 9 before the profiler is made ready, the first of them 300 ms."""
     code = (

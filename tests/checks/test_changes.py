@@ -252,6 +252,7 @@ def test_a_baseline_without_the_number_says_why(
     assert (change.result, change.missing) == ("no value", "baseline: the query gives NULL")
 
 
+@nightly
 def test_a_comparison_that_cannot_tell_is_not_ok(
     torchrec: Path, corpus: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 REPORT = "print(os.environ.get('OPENBLAS_NUM_THREADS'), gc.get_threshold()[0])"
 
@@ -143,7 +143,7 @@ sys.modules["traceweave.weave"].weave = stop
 """
 
 
-@pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
+@pytest.mark.parametrize("target", first_at_once(["run.duckdb", "run.tw"]))
 def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
 
@@ -155,6 +155,7 @@ def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@nightly
 def test_closed_streams_are_neither_a_traceback_nor_another_exit_code(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_closed_streams_are_neither_a_traceback_nor_another_exit_code(
     assert (tmp_path / "s.csv").read_text() == (tmp_path / "r.csv").read_text() != ""
 
 
+@nightly
 def test_a_locale_without_unicode_names_files_all_the_same(fixtures: Path, tmp_path: Path) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
     environment = {**os.environ, "PYTHONPATH": ":".join(sys.path), "LC_ALL": "C"}
@@ -216,6 +218,7 @@ def test_ctrl_c_waits_for_an_import_and_is_heard_after_it(
     assert (done.stdout, done.stderr) == (f"{told}ended\n", "")
 
 
+@nightly
 def test_commands_do_without_pandas(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

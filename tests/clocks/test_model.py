@@ -38,10 +38,7 @@ def plain(**changes: object) -> Job:
 
 
 CASES = [
-    Case("steady", plain(), 1.5),
     Case("GPUs apart", plain(gpu_us=2), 1.5),
-    Case("hosts step", plain(step_apart_us=300), 3),
-    Case("hosts wander", plain(wander_apart_us=100), 4),
     Case("hosts step and wander", plain(steps=120, step_apart_us=300, wander_apart_us=100), 5),
     Case("a clock per rank", plain(own_clocks=True), 2),
     Case("ring", RING, 1),
@@ -71,7 +68,6 @@ AT_ONCE = {
     "hosts step and wander",
     "a clock per rank",
     "ring, pipeline",
-    "hosts nobody named, wander",
 }
 
 

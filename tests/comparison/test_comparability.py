@@ -156,6 +156,7 @@ def test_a_file_that_ends_early_is_named() -> None:
     assert named in " ".join(found.sentences)
 
 
+@nightly
 def test_two_schedules_of_one_pipeline_are_comparable(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -176,6 +177,7 @@ def test_what_one_of_two_recordings_has_besides_asks_for_care(
     )
 
 
+@nightly
 def test_an_a100_is_not_compared_with_a_v100(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -193,6 +195,7 @@ def test_an_a100_is_not_compared_with_a_v100(
     assert (compute.verdict, compute.base, compute.new) == ("with care", "50.9%", "43.2%")
 
 
+@nightly
 def test_another_model_on_more_ranks_is_another_program(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:

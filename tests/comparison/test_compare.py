@@ -73,6 +73,7 @@ def test_a_slower_step_is_found_and_its_parts_add_up(
 
 # what was wrong: 'cannot tell: known to within 1.2 ms', for one step of 57 that took three times as
 # long as the others
+@nightly
 def test_one_odd_step_of_many_leaves_the_others_to_decide() -> None:
     base = [1000 + 5 * (number % 7) for number in range(58)]
     with run_of(base) as one, run_of([length - 30 for length in base]) as other:
@@ -93,6 +94,7 @@ def test_one_odd_step_of_many_leaves_the_others_to_decide() -> None:
             assert (found.verdict, found.time.undecided) == ("same", "")
 
 
+@nightly
 def test_steps_that_stall_by_turns_make_a_run_slower_whose_median_is_the_same() -> None:
     base = [1000 + 5 * (number % 7) for number in range(61)]
     stalls = [length + 400 * (number % 4 == 0) for number, length in enumerate(base)]

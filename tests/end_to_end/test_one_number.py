@@ -35,15 +35,12 @@ from traceweave.words import count, duration, percent, size
 
 RUNS = (
     "fixtures/ddp_gloo_straggler",
-    "fixtures/ddp_gloo_4ranks",
-    "fixtures/metric_read_gloo",
     "fixtures/many_buckets_gloo",
     "corpus/kineto/deepep8",
     "corpus/kineto/deepseek_train",
     "corpus/kineto/megatron_tp2",
     "corpus/kineto/nanogpt_8xh100",
     "corpus/kineto/resnet_hipfree_mi300x",
-    "corpus/kineto/torchrec_4",
     "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
 )
 PARTS = {

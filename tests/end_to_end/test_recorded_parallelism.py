@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RANKS, STEPS, MICROBATCHES = range(4), (3, 4, 5), 6
@@ -204,6 +204,7 @@ def test_without_the_other_sides_nothing_is_claimed(
     }
 
 
+@nightly
 @pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
 def test_files_of_one_host_tell_stages_and_schedule(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str

@@ -57,6 +57,7 @@ def test_steps_are_what_marks_them(corpus: Path, database_of: Database, name: st
         assert list(steps["length_ns"] / MS) == pytest.approx(lengths, rel=1e-3)
 
 
+@nightly
 def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Path) -> None:
     """The same pass without its annotation and modules: an embedding precedes the layers."""
     [file] = (corpus / "kineto" / "vllm_step_mi300x").glob("*.json.gz")
@@ -91,6 +92,7 @@ def _findings(run: traceweave.Run) -> dict[str, dict[str, object]]:
     return {row["rule"]: row for row in run.findings().to_dict("records")}
 
 
+@nightly
 def test_the_allocator_is_not_a_host_that_launches_late(
     corpus: Path, database_of: Database
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_loader_without_workers_is_the_largest_cost(corpus: Path, database_of:
     assert launch["cost_ns"] < 18 * MS
 
 
+@nightly
 def test_a_gap_before_code_is_loaded_is_compilation(corpus: Path, database_of: Database) -> None:
     with opened(corpus, database_of, "nsys/fuser_jit__2025.1.sqlite") as run:
         gaps = run.gaps().head(4)
@@ -138,10 +141,12 @@ def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [
-        ("cupti_ranges_only", "77 calls launched GPU work of which no record is there"),
-        ("ascend_npu", "276 tasks of the device are of a format that is not read"),
-    ],
+    first_at_once(
+        [
+            ("cupti_ranges_only", "77 calls launched GPU work of which no record is there"),
+            ("ascend_npu", "276 tasks of the device are of a format that is not read"),
+        ]
+    ),
 )
 def test_gpu_work_without_records_is_no_compute_of_the_host(
     corpus: Path, database_of: Database, name: str, said: str

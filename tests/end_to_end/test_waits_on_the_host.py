@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -43,6 +44,7 @@ def within(spans: Iterable[Span], windows: list[Span]) -> list[Span]:
     return [(start, end) for start, end in cut if start < end]
 
 
+@nightly
 def test_an_operator_that_waits_for_a_collective_does_not_compute(
     ingested: Ingested, fixtures: Path
 ) -> None:

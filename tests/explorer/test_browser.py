@@ -672,6 +672,7 @@ def test_perfetto_gets_the_selection_by_its_own_messages(
     ]
 
 
+@nightly
 @pytest.mark.parametrize(
     ("width", "dark"), first_at_once([(390, True), (1024, False), (1920, True)])
 )

@@ -309,12 +309,17 @@ def test_a_run_is_served_while_it_is_read(
             assert _get(server, "ask/run")[0] == 200
 
 
+def _hear_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_serve_reads_traces_first(fixtures: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.duckdb"
     command = [sys.executable, "-m", "traceweave", "serve", "--no-open", "-o", str(out)]
     with subprocess.Popen(
         [*command, str(fixtures / "ddp_gloo_4ranks")], stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
+        # tests that run in the background of a shell ignore it, and so would this process
+        stderr=subprocess.PIPE, text=True, preexec_fn=_hear_ctrl_c,
     ) as served:  # fmt: skip
         assert served.stdout is not None
         place = urlsplit(served.stdout.readline().strip())

@@ -140,7 +140,9 @@ def test_buffered_messages_are_matched_around_one_that_was_lost(
 
 # what failed: within a step, or between two receives that waited, as many were left on both sides
 @pytest.mark.parametrize("in_steps_of", first_at_once([0, 6]))
-@pytest.mark.parametrize(("lost", "lost_sends"), [((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
+@pytest.mark.parametrize(
+    ("lost", "lost_sends"), first_at_once([((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
+)
 def test_one_lost_on_each_side_shifts_none_of_those_between(
     empty_run: duckdb.DuckDBPyConnection,
     lost: tuple[int, ...],

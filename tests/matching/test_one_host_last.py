@@ -67,7 +67,7 @@ def test_pairs_are_told_where_both_hosts_can_be_compared() -> None:
     ("calls", "steps"),
     first_at_once([(40, [20]), (60, [20, 30, 40]), (60, [30]), (130, [40, 70, 90])], 2),
 )
-@pytest.mark.parametrize("lost", [0.0, 0.02])
+@pytest.mark.parametrize("lost", first_at_once([0.02, 0.0]))
 def test_ranks_of_one_host_are_not_joined_where_the_other_cannot_be_compared(
     calls: int, steps: list[int], lost: float
 ) -> None:

@@ -10,13 +10,14 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once
 from tests.replay.by_hand import US
 from traceweave.replay.model import Model
 
 MS = 1000 * US
 
 
-@pytest.mark.parametrize("synced", [False, True])
+@pytest.mark.parametrize("synced", first_at_once([True, False]))
 @pytest.mark.parametrize("device", [(0, 100), (60, 100), (60, 80)])
 def test_the_only_step_is_as_long_as_steps_says(
     empty_run: duckdb.DuckDBPyConnection, device: tuple[int, int], synced: bool

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
@@ -129,6 +129,7 @@ def test_a_real_run_gains_no_more_than_is_exposed_beside_waiting(
 OWN = Config(ranks=4, steps=5, layers=6)
 
 
+@nightly
 @pytest.mark.parametrize(
     "own",
     first_at_once([

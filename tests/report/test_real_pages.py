@@ -145,6 +145,7 @@ def test_paper_loses_nothing_from_any_window(simulated: Path, chromium: Chromium
     assert {(x2 - x1) < (y2 - y1) for x1, y1, x2, y2 in boxes} == {True}
 
 
+@nightly
 def test_the_page_of_a_real_run_shows_every_chart(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path, chromium: Chromium
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_run(
     rounds.clean()
 
 
+@nightly
 def test_two_ingests_into_one_target_at_once(tmp_path: Path, small: list[Path]) -> None:
     database = tmp_path / "run.duckdb"
 
@@ -99,7 +100,7 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     assert left_beside(database) == []
 
 
-@pytest.mark.parametrize("command", [["sql", "--install"], ["align"]])
+@pytest.mark.parametrize("command", first_at_once([["sql", "--install"], ["align"]]))
 @pytest.mark.parametrize("more", first_at_once([0, -(1 << 30), 70_000, 140_000]))
 def test_a_full_disk_leaves_a_database_that_is_changed_as_it_was(
     tmp_path: Path, made: Path, command: list[str], more: int

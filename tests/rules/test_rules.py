@@ -18,9 +18,9 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, found_by
 from tests.conftest import MakeOnce
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.rewritten import unlisted
 from traceweave.analyses import rules
 
@@ -676,7 +676,7 @@ SILENT = {f"{name}-{trace}": (name, trace) for name, rule in REAL.items() for tr
 @pytest.mark.parametrize(
     "case",
     at_once(
-        TRUE, "straggler-ddp_gloo_straggler", "straggler-kineto/megatron_tp8",
+        TRUE, "straggler-ddp_gloo_straggler",
         "missing_ranks-kineto/sampled_2of128",
     ),
 )  # fmt: skip
@@ -692,7 +692,7 @@ def test_a_rule_speaks_where_it_is_true(found_in: Found, case: str) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    at_once(SILENT, "straggler-two_groups_gloo", "missing_ranks-kineto/megatron_tp8"),
+    at_once(SILENT, "straggler-two_groups_gloo", "nothing_to_measure-ddp_gloo_straggler"),
 )
 def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, case: str) -> None:
     name, trace = SILENT[case]
@@ -722,6 +722,7 @@ def test_a_rank_that_nobody_waits_for_is_not_held_up(
     )
 
 
+@nightly
 def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
     fixtures: Path, database_of: Database
 ) -> None:
@@ -737,7 +738,7 @@ def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
     assert "long_tail" not in said
 
 
-@pytest.mark.parametrize("name", at_once(CHANGED, "slow_kernels"))
+@pytest.mark.parametrize("name", at_once(CHANGED, "lost_events"))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
     fixtures: Path,
@@ -757,6 +758,7 @@ def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     assert re.match(advice, row["advice"]), row["advice"]
 
 
+@nightly
 def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Database) -> None:
     """Its names of copies do not say so; here all copies of both names are."""
     trace = corpus / "nsys" / "perlmutter_cloverleaf_mpi__2024.5.sqlite"
@@ -816,5 +818,5 @@ def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
         "CREATE OR REPLACE VIEW gpu_ops AS SELECT * REPLACE (CASE WHEN kind = 'memcpy'"
         " THEN error('arguments were read')::JSON ELSE args END AS args) FROM whole_gpu_ops"
     )
-    [row] = [row for row in rows(build.con, "findings") if row["rule"] == "pageable_copies"]
+    row = found_by(build.con, "pageable_copies")["pageable_copies"]
     assert row["bound_ns"] == 40_000

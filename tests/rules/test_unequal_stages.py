@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, found_by
 from tests.marks import nightly
 from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import materialize
@@ -69,7 +69,7 @@ def test_by_hand(build: Builder) -> None:
     assert (row["ranks"], row["cost_ns"]) == ([1], pytest.approx(30 * US))
     assert row["evidence"].startswith("The last stage of 2 computes 180 us per step, 33.3% longer")
     assert row["scenario"] == ("rank=0 kind=compute times=1.5000; rank=1 kind=compute times=0.7500")
-    [named] = [r for r in rows(build.con, "findings") if r["rule"] == "unequal_stages"]
+    named = found_by(build.con, "unequal_stages")["unequal_stages"]
     assert (named["cost_ns"], named["proof"]) == (30 * US, "pipeline")
 
 

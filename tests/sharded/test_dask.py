@@ -55,6 +55,7 @@ class Watched(_Silent):
         self.finished.append(path)
 
 
+@nightly
 def test_workers_write_the_same_run(
     client: distributed.Client,
     traces: Path,

@@ -15,6 +15,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from tests.sources.test_kineto_load import kernel, launch, load_file, span
 
 Events = list[dict[str, Any]]
@@ -190,7 +191,7 @@ def ingest_ring(
     return traceweave.open(folder / "run.duckdb")
 
 
-@pytest.mark.parametrize("turns", [False, True])
+@pytest.mark.parametrize("turns", first_at_once([True, False]))
 def test_every_send_meets_the_receive_of_its_round(tmp_path: Path, turns: bool) -> None:
     """Kernels from before the window as well, where all others of the stream do the same."""
     with ingest_ring(tmp_path, turns) as run:

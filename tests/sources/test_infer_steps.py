@@ -48,6 +48,7 @@ def _sources(database: Path) -> list[tuple[int, str, int]]:
         ).fetchall()
 
 
+@nightly
 @pytest.mark.parametrize("parallelism", at_once(["ddp", "fsdp", "tp", "pp"], "ddp"))
 def test_the_period_of_a_simulated_run_is_its_step(
     parallelism: Parallelism, tmp_path: Path

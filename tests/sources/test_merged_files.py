@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from traceweave.errors import InputError
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -172,7 +172,7 @@ WAYS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("way", at_once(WAYS, sglang, labelled))
+@pytest.mark.parametrize("way", at_once(WAYS, labelled))
 def test_a_merged_file_says_what_the_ranks_own_files_say(
     way: Callable[[Traces], list[Event]], traces: Traces, own_files: Path, tmp_path: Path,
     database_of: DatabaseOf,
@@ -181,6 +181,7 @@ def test_a_merged_file_says_what_the_ranks_own_files_say(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+@nightly
 def test_a_long_file_whose_head_says_one_rank(
     traces: Traces, own_files: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
@@ -235,6 +236,7 @@ def test_two_processes_that_wrote_into_one_file_at_once_are_recognised(
         traceweave.ingest([mixed], tmp_path / "run.duckdb")
 
 
+@nightly
 def test_the_corpus_case(corpus: Path, database_of: DatabaseOf) -> None:
     merged = answers(database_of(corpus / "cases" / "merged_pids"))
     assert merged == answers(database_of(corpus / "cases" / "reference"))

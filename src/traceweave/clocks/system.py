@@ -396,8 +396,14 @@ class Model:
                 few = thin[low:high]
                 yield (few.T @ few).toarray(), np.asarray(few.T @ const[low:high])
             return
-        for low, high in pairwise(edges.tolist()):
-            some = thin[low:high].toarray()
+        # to cut a sparse matrix takes longer than all else here, and ends are sorted by row
+        at, firsts = row * units + self.of, np.searchsorted(row, edges).tolist()
+        for (low, high), (first, last) in zip(
+            pairwise(edges.tolist()), pairwise(firsts), strict=True
+        ):
+            place = at[first:last] - low * units
+            every = np.bincount(place, share[first:last], (high - low) * units)
+            some: Floats = every.reshape(-1, units)  # type: ignore[assignment]
             yield some.T @ some, some.T @ const[low:high]
 
     def _consts(self) -> tuple[int, list[tuple[Ints, Floats]]]:
