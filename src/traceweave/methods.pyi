@@ -233,7 +233,7 @@ class Analyses(Generic[Frame]):
     def queue_depth(
         self,
         *,
-        queue_limit: int = 1024,
+        queue_limit: int = 960,
         interval_ns: int | None = None,
     ) -> Frame:
         """How many launches wait on each stream, and how long a full queue blocks the host."""

@@ -20,7 +20,7 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
     # that of the next step is launched as it starts, and after the last of three steps comes none
     verdict = report_of(ranks=4, steps=3).verdict
     assert verdict.headline.endswith(
-        "; the largest cost, at most 18.5% of a step: Each step hides 12.5% of the transfers that"
+        "; the largest cost, at most 17.5% of a step: Each step hides 12.5% of the transfers that"
         " could overlap"
     )
     assert verdict.cards[0][:5] == (
@@ -30,13 +30,13 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
         "Compute hides 12.5% of the transfers that could overlap with it. At most 17.5 ms more"
         " per step could be hidden. For 66.7% of it, the host has not launched the compute that"
         " follows",
-        # 0.185 * 4 ranks * 24 h
-        "at most 18.5% of a step, 17.7 GPU-hours a day",
+        # 0.175 * 4 ranks * 24 h
+        "at most 17.5% of a step, 16.8 GPU-hours a day",
     )
     findings = load_findings(shared_run(ranks=4, steps=3))
     slow = [row for row in findings.rows if row["rule"] == "slow_kernels"]
     assert headline_in_words(Findings(slow)) == (
-        "the largest cost, at most 10.6% of a step: Rank 3 takes 16.7% longer for the same kernels"
+        "the largest cost, at most 10.0% of a step: Rank 3 takes 16.7% longer for the same kernels"
     )
 
 

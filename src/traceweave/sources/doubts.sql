@@ -17,6 +17,7 @@ per_rank AS MATERIALIZED (
     SELECT
         rank,
         count(*) AS ops,
+        count(*) FILTER (kind NOT IN ('memcpy', 'memset')) AS kernels,
         max(duration_ns) AS longest_ns,
         arg_max(op_id, duration_ns) AS longest,
         CAST(sum(duration_ns) AS BIGINT) AS busy_ns,
@@ -88,15 +89,14 @@ no_launches AS (
     HAVING 4 * count(*) FILTER (o.launch_op_id IS NULL) > count(*)
 ),
 
--- One of many ops that is most of the GPU's time: of those recorded the longest of fifty is 44 % of it. A program may be one kernel,
--- and copies of its data are no other kernels. Communication can wait that long; what computes that long in one step, and in no other, makes that step no step of the rank.
+-- One of many ops that is most of the GPU's time: of those recorded the longest of fifty is 44 % of it. A program may be one
+-- kernel, and copies of its data are no others. Communication can wait that long; what computes that long in one step, and in no other, makes that step no step of the rank.
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
         o.step IS NOT NULL AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
-    JOIN (SELECT rank, kind, count(*) AS ops FROM ops GROUP BY ALL) AS k ON k.rank = o.rank AND k.kind = o.kind
-    WHERE k.ops >= 50 AND 2 * r.longest_ns > r.busy_ns
+    WHERE r.kernels >= 50 AND 2 * r.longest_ns > r.busy_ns
 ),
 
 -- Kernels launched in the recording; of those before it no file tells more.
