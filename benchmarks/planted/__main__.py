@@ -38,7 +38,7 @@ class Defect:
     wrong: str
     """Findings that may not be as costly as that one: rule and advice, as a regular expression."""
     scenario: str | None = None
-    """What its advice does, where the finding has none."""
+    """What mends it, where that is not the finding's."""
 
 
 DEFECTS = {
@@ -69,7 +69,10 @@ DEFECTS = {
         "poor_overlap", r"Compute hides 0\.\d% of the transfers", "data_bound", "prefetch=1"
     ),
     "shallow_prefetch": Defect(
-        "poor_overlap", r"Compute hides \d+\.\d% of the transfers", "data_bound", "prefetch=2"
+        "communication_bound|poor_overlap",
+        r"transfers? that (no compute hides|could overlap)",
+        "data_bound",
+        "prefetch=2",
     ),
 }
 
@@ -114,7 +117,7 @@ def judge(defect: Defect, out: Path) -> Outcome:
         found = next((row for row in findings if re.fullmatch(defect.rules, row["rule"])), None)
         answer: Mapping[str, Any] = {}
         said = found["scenario"] if found else None
-        if scenario := said if isinstance(said, str) else found and defect.scenario:
+        if scenario := defect.scenario or (said if isinstance(said, str) else None):
             answer = run.what_if(scenario).iloc[0].to_dict()
     cost = float(found["cost_ns"]) if found else 0.0
     return Outcome(

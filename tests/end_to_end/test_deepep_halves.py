@@ -7,13 +7,13 @@ Expected values are a reading of the JSON with numpy: kernels of `internode_ll` 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 import traceweave
 from traceweave import Run
+from traceweave.explorer.asking import text
 
 RANKS = 8
 
@@ -132,16 +132,14 @@ def test_whole_operations_stay_as_they_are(corpus: Path, database_of: Callable[.
 
 
 def test_either_half_shows_its_operation_and_no_send_waits(halved: Path) -> None:
-    queries = files("traceweave.explorer").joinpath("queries")
     with traceweave.open(halved) as run:
         (call,) = rows(
             run,
             "SELECT rank, gpu_op_id, receive_op_id, collective_id FROM collectives LIMIT 1",
         )
-        of_op = queries.joinpath("op_calls.sql").read_text(encoding="utf-8")
         for half in call[1:3]:
-            found = run.con.execute(of_op, {"rank": call[0], "id": half}).fetchall()
+            found = run.con.execute(text("op_calls"), {"rank": call[0], "id": half}).fetchall()
             assert [row[0] for row in found] == [call[3]]
-        waits = queries.joinpath("waits.sql").read_text(encoding="utf-8")
+        waits = text("waits")
         asked = waits[waits.index("SELECT") :]
         assert run.con.execute(asked).fetchall() == []

@@ -37,7 +37,7 @@ SELECT
     i.ranks,
     i.cost_ns,
     f.scenario,
-    i.opening || ' before code that a kernel needs is loaded: it is compiled meanwhile, or its library is read' || i.details,
+    i.opening || ' before code is loaded: it is compiled meanwhile, or its library is read' || i.details,
     'Warm up before recording; compile ahead, or keep what was compiled in a cache on disk'
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause)
 WHERE i.cause = 'compilation' AND NOT i.is_blamed AND NOT EXISTS (FROM compiled)
