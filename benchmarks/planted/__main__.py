@@ -1,9 +1,10 @@
 """Hold findings and predictions against recordings of one job with a defect in it and without.
 
-    python -m benchmarks.planted [--times 5] [--keep FOLDER] [DEFECT ...]
+    python -m benchmarks.planted [--gpu] [--times 5] [--keep FOLDER] [DEFECT ...]
 
-Seven defects (job.py) are planted into jobs of two ranks with gloo, each recorded several times
-with it, and without it before and after, in one process. Asked of the one with it: does a finding
+Seven defects (job.py) are planted into jobs of two ranks with gloo, or fifteen (gpu_job.py) into
+jobs of two ranks that share a GPU, each recorded several times with it, and without it before and
+after, in one process. Asked of the one with it: does a finding
 name the rank, the operator and the steps; does its scenario gain what the mean of the other two
 gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
 Markdown table, in which the real gain has half the difference of the two without a defect: what
@@ -19,13 +20,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import traceweave
 
-JOB = Path(__file__).with_name("job.py")
+JOB, GPU_JOB = (Path(__file__).with_name(name) for name in ("job.py", "gpu_job.py"))
 MS = 1e6
 
 
@@ -76,6 +77,44 @@ DEFECTS = {
     ),
 }
 
+SPIN = r"spin_kernel\(long\)"
+GPU_DEFECTS = {
+    "slow_rank": Defect(
+        "straggler",
+        f"Rank 1 runs .*{SPIN} 24 times.* from step 9 on",
+        DEFECTS["slow_rank"].wrong,
+    ),
+    "late_loader": replace(
+        DEFECTS["late_loader"], named="every 4th step .*waits for data.*DataLoader"
+    ),
+    "late_batches": Defect("straggler", "Rank 1 waits for data", "launch_bound|imbalance"),
+    "one_bucket": Defect("poor_overlap", r"hides 0\.\d%", "data_bound", "bucket_mb=4"),
+    "tiny_buckets": Defect(
+        "small_collectives", "all_reduce 64 times per step, 65.5 kB", ".*[Ss]maller buckets \\("
+    ),
+    "metric_read": DEFECTS["metric_read"],
+    "uneven_work": Defect(
+        "straggler|uneven_work",
+        f"Rank 0 runs .*{SPIN} 18 times.* in every step",
+        DEFECTS["uneven_work"].wrong,
+    ),
+    "no_prefetch": DEFECTS["no_prefetch"],
+    "inline_reduce": Defect("poor_overlap", "same stream as compute", "data_bound", "stream=own"),
+    "item_sync": Defect("sync_bound", "after the host waited for it", "straggler|launch_bound"),
+    "launches": Defect("launch_bound", r"1,0\d\d gaps|1,000 gaps", "sync_bound|data_bound"),
+    "full_queue": Defect(
+        "compute_bound", "Compute runs for 9", "launch_bound", "kind=compute times=0.5"
+    ),
+    "pageable_copy": Defect("pageable_copies", "50.3 MB at", "sync_bound|launch_bound"),
+    "no_cache": Defect("allocator", "allocates or frees its memory", "launch_bound|sync_bound"),
+    "host_pause": Defect(
+        "straggler|unsteady_steps",
+        "rank 0|Rank 0",
+        "launch_bound",
+        "rank=0 kind=launch like=median",
+    ),
+}
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -97,11 +136,10 @@ class Outcome:
         return known and abs(self.gain_ns - self.real_ns) <= self.uncertainty_ns
 
 
-def record(name: str, out: Path) -> None:
-    """Record a job with a defect, and without it before and after."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(JOB)]
-    command += ["--defect", name, "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True)
+def record(job: Path, *arguments: str) -> None:
+    """Record jobs with defects, and without them before and after."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(job)]
+    subprocess.run([*command, *arguments], check=True, capture_output=True)
 
 
 def judge(defect: Defect, out: Path) -> Outcome:
@@ -119,7 +157,7 @@ def judge(defect: Defect, out: Path) -> Outcome:
         said = found["scenario"] if found else None
         if scenario := defect.scenario or (said if isinstance(said, str) else None):
             answer = run.what_if(scenario).iloc[0].to_dict()
-    cost = float(found["cost_ns"]) if found else 0.0
+    cost = found["cost_ns"] if found and found["cost_ns"] is not None else 0.0
     return Outcome(
         steps["with"],
         answer.get("gain_ns"),
@@ -133,7 +171,7 @@ def judge(defect: Defect, out: Path) -> Outcome:
 
 def _is_wrong(row: Mapping[str, Any], defect: Defect, cost: float) -> bool:
     said = re.match(defect.wrong, row["rule"]) or re.match(defect.wrong, str(row["advice"]))
-    return bool(said) and not row["cost_ns"] < cost
+    return bool(said) and (row["cost_ns"] or 0.0) >= cost > 0
 
 
 def rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outcome]]:
@@ -141,13 +179,23 @@ def rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outc
         for name in names:
             out = folder / f"{name}{number}"
             if not (out / "after").exists():
-                record(name, out)
+                record(JOB, "--defect", name, "--out", str(out))
             yield name, judge(DEFECTS[name], out)
+
+
+def gpu_rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outcome]]:
+    for number in range(times):
+        root = folder / str(number)
+        if missing := [name for name in names if not (root / name / "after").exists()]:
+            record(GPU_JOB, "--out", str(root), *missing)
+        for name in names:
+            yield name, judge(GPU_DEFECTS[name], root / name)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("defects", nargs="*", default=[*DEFECTS], metavar="DEFECT")
+    parser.add_argument("defects", nargs="*", metavar="DEFECT")
+    parser.add_argument("--gpu", action="store_true", help="ranks that share a GPU (NCCL)")
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="where recordings are kept, and asked again")
     given = parser.parse_args()
@@ -155,7 +203,8 @@ def main() -> None:
     print("|---|---:|---:|---:|---|---|---|")
     outcomes = []
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as folder:
-        for name, of in rows(given.defects, given.times, Path(folder)):
+        make, known = (gpu_rows, GPU_DEFECTS) if given.gpu else (rows, DEFECTS)
+        for name, of in make(given.defects or [*known], given.times, Path(folder)):
             outcomes.append(of)
             said = "none" if of.gain_ns is None else f"{of.gain_ns / MS:.1f}"
             most = "unknown" if of.uncertainty_ns is None else f"{of.uncertainty_ns / MS:.1f}"
