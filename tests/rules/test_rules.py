@@ -85,6 +85,13 @@ REAL: dict[str, Rule] = {
                 "Rank 5 keeps 7 ranks waiting 15.6 ms per step, last in 8 of 8 .* waits for data",
                 "More loader workers",
             ),
+            # 20 ms in its loader in every step; DDP launches from the thread of the backward pass
+            True_(
+                "slow_rank_nccl",
+                [2],
+                "Rank 2 keeps 3 ranks waiting 19.6 ms .* Rank 2 waits for data",
+                "More loader workers",
+            ),
             # no range tells where it sleeps
             True_(
                 "odd_groups_gloo",
@@ -477,6 +484,12 @@ REAL: dict[str, Rule] = {
             True_(
                 "dataloader_late_once", None, r"In step 5 \(1 of 4\) the host idles 111 ms longer"
             ),
+            # 40 ms in every fourth batch, before the first op of the step after
+            True_(
+                "late_loader_nccl",
+                None,
+                r"In every 4th step \(5 of 20\) the GPU idles 40.8 ms longer .* waits for data",
+            ),
             True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*The profiler writes out"),
         ),
         ("kineto/hta_pair_nccl2", "ddp_gloo_straggler"),
@@ -489,6 +502,8 @@ REAL: dict[str, Rule] = {
                 "Copies .* take 285 ms",
                 "Copy from",
             ),
+            # the call returns some us before the last piece is copied
+            True_("pageable_copy_nccl", None, "Copies .* take 6.72 ms .* 50.3 MB", "pin_memory"),
         ),
         ("kineto/megatron_tp8", "kineto/diff_test"),
     ),
@@ -548,6 +563,8 @@ REAL: dict[str, Rule] = {
             "kineto/nanogpt_8xh100",
             "kineto/torchrec_4",
             "ddp_gloo_straggler",
+            # rank 0 pauses in the first recorded step as in every fourth after it
+            "host_pause_nccl",
         ),
     ),
     "missing_ranks": Rule(

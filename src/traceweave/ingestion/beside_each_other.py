@@ -10,7 +10,8 @@ import duckdb
 EXTRAS = ("Python frames", "input shapes", "memory events")
 """What `other settings` counts, as bits."""
 
-# the first collective of the first step, if ranks wait in it longer than another step takes
+# the first collective of the first step, if ranks wait in it longer than another step takes, and
+# began to work as far apart: what a rank is then recorded to do is no late start
 _LATE_START = """
 INSERT INTO base.doubts BY NAME
 WITH firsts AS (
@@ -26,10 +27,26 @@ usual AS (
     FROM lengths WHERE step NOT IN (SELECT step FROM firsts)
     HAVING count(*) >= 2
 ),
+begun AS (
+    SELECT max(at_ns) - min(at_ns) AS ns
+    FROM (
+        SELECT min(aligned_ns(s.at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns)) AS at_ns
+        FROM (
+            SELECT rank, coalesce(device_start_local_ns, start_local_ns) AS at_ns
+            FROM base.steps SEMI JOIN firsts USING (step)
+        ) AS s
+        JOIN clock_spans AS c
+            ON c.rank = s.rank AND s.at_ns >= c.from_local_ns AND s.at_ns < c.until_local_ns
+        GROUP BY s.rank
+    )
+),
 waited AS (
-    SELECT arg_min(arrival_skew_ns, first_start_ns) AS ns
-    FROM collective_instances SEMI JOIN firsts USING (step)
-    WHERE ranks_seen > 1 AND op <> 'send_recv'
+    SELECT least(w.ns, b.ns) AS ns
+    FROM (
+        SELECT arg_min(arrival_skew_ns, first_start_ns) AS ns
+        FROM collective_instances SEMI JOIN firsts USING (step)
+        WHERE ranks_seen > 1 AND op <> 'send_recv'
+    ) AS w CROSS JOIN begun AS b
 )
 SELECT
     s.rank, s.source_id, s.step, 'late start' AS kind, w.ns AS count, w.ns AS total,
