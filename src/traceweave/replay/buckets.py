@@ -7,8 +7,8 @@ bucket before it, or the begin of the backward pass, and its own moment, and whe
 transferred: the last of n parts is done n latencies and a whole transfer after the first begins,
 but no sooner than one part after the bucket was there.
 
-Where the host transfers, it has less to do for fewer buckets: what called for those that are gone
-does not, what waited for them is woken once, and what transfers hold up goes with their time.
+The host has less to do for fewer buckets: what asked for those that are gone does not. Where it
+transfers itself, what waited for them is woken once, and what they hold up goes with their time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,18 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.medians import group_medians
-from traceweave.replay.calling import calling, without_calling
+from traceweave.replay.calling import calling, without_calling, without_launching
 from traceweave.replay.graph import Graph
 from traceweave.replay.likeness import places
-from traceweave.replay.nodes import BARRIER, COMPUTE, FAR, HOST_WAIT, TRANSFER, Nodes
+from traceweave.replay.nodes import (
+    BARRIER,
+    COMPUTE,
+    FAR,
+    HOST_WAIT,
+    STREAM_WAIT,
+    TRANSFER,
+    Nodes,
+)
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -45,14 +53,13 @@ class _Buckets:
     """Buckets of one group and step, as recorded, in the order in which they were there."""
 
     instance: Ints
-    asked: Ints
-    """When the last rank had asked for it; of a kernel, when it was there."""
     there: Ints
     """When the last rank was."""
     done: Ints
     """When the last rank had transferred."""
-    used: Ints
-    """When something that waited for it went on."""
+    before: Ints
+    """The first of them that a rank had only after it went on with the result of this one; FAR:
+    none."""
     bytes: Ints
     step: int
 
@@ -81,6 +88,7 @@ def rebucketed(
     usual = np.minimum(moved, group_medians(moved, graph.instances["bytes"][instance]))
     begins = _backward(graph, con) if graph.has_gpu else None
     host = None if graph.has_gpu else _Host(graph, con, nodes)
+    gone = [np.empty(0, np.int64)]
     for buckets in _of_steps(graph, rows):
         for first, last in _merged(buckets, most):
             mine = np.isin(instance, buckets.instance[first : last + 1])
@@ -92,6 +100,7 @@ def rebucketed(
                 alone = buckets.alone(first, last)
                 length[rows[mine]] = 0
                 length[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
+                gone.append(rows[mine & ~end])
                 if host:
                     host.merge(rows[mine], rows[end], length)
             elif buckets.bytes[first] > most:
@@ -99,7 +108,9 @@ def rebucketed(
                 last_part = one + moved[end] / parts
                 all_parts = parts * one + moved[end] - _ahead(buckets, first, parts, begins)
                 length[rows[end]] = np.rint(np.maximum(last_part, all_parts))
-    return nodes.with_(length=length, delay=host.delay if host else nodes.delay)
+    if host:
+        return nodes.with_(length=length, delay=host.delay)
+    return without_launching(graph, con, nodes.with_(length=length), np.concatenate(gone))
 
 
 class _Host:
@@ -143,48 +154,74 @@ class _Host:
 
 def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:
     nodes, of = graph.nodes, graph.instances
-    asked, there = np.full(len(of["number"]), -FAR), np.full(len(of["number"]), -FAR)
-    np.maximum.at(asked, nodes.instance[rows], _asked(graph, rows))
+    there, done = np.full(len(of["number"]), -FAR), np.full(len(of["number"]), -FAR)
     np.maximum.at(there, nodes.instance[rows], nodes.start[rows])
-    done, used = np.full(len(there), -FAR), np.full(len(there), FAR)
     np.maximum.at(done, nodes.instance[rows], nodes.end[rows])
-    edges = graph.edges
-    from_rows = np.isin(edges.source, rows) & (nodes.sort[edges.target] != BARRIER)
-    source, target = edges.source[from_rows], edges.target[from_rows]
-    np.minimum.at(used, nodes.instance[source], nodes.start[target])
     step = np.full(len(there), -1)
     step[nodes.instance[rows]] = nodes.step[rows]
     instance = np.unique(nodes.instance[rows])
     instance = instance[(of["op"][instance] == "all_reduce") & (of["bytes"][instance] > 0)]
     instance = instance[np.lexsort((there[instance], step[instance], of["group_id"][instance]))]
+    number = np.full(len(there), -1)
+    number[instance] = np.arange(len(instance))
+    place = number[nodes.instance[rows]]
+    order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
+    rows, place = rows[order], place[order]
+    ready, used = _ready(graph, rows), _used(graph, rows)
     where = np.stack([of["group_id"][instance], step[instance]])
     cuts = np.flatnonzero(np.any(where[:, 1:] != where[:, :-1], axis=0)) + 1
-    for one in np.split(instance, cuts):
-        if len(one):
-            at = asked[one], there[one], done[one], used[one]
-            yield _Buckets(one, *at, of["bytes"][one], int(step[one[0]]))
+    for one in np.split(np.arange(len(instance)), cuts) if len(instance) else []:
+        own = slice(*np.searchsorted(place, [one[0], one[-1] + 1]).tolist())
+        before = _before(nodes.rank[rows[own]], place[own] - one[0], ready[own], used[own])
+        those = instance[one]
+        size = of["bytes"][those]
+        yield _Buckets(those, there[those], done[those], before, size, int(step[those[0]]))
 
 
-def _asked(graph: Graph, rows: Ints) -> Ints:
-    """Return when the host asked for each; a thread of gloo takes it up when it has done others."""
-    nodes = graph.nodes
-    if graph.has_gpu:
-        return nodes.start[rows]
+def _before(rank: Ints, place: Ints, ready: Ints, used: Ints) -> Ints:
+    """Return the first bucket that a rank had only after it used each, FAR for none; rows are
+    sorted by place."""
+    found = np.full(int(place[-1]) + 1, FAR)
+    for one in np.unique(rank).tolist():
+        own = np.flatnonzero(rank == one)
+        later = np.searchsorted(np.maximum.accumulate(ready[own]), used[own], side="right")
+        later = np.maximum(later, np.arange(len(own)) + 1)
+        np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
+    return found
+
+
+def _used(graph: Graph, rows: Ints) -> Ints:
+    """Return when something that waited for each went on."""
+    nodes, edges = graph.nodes, graph.edges
+    used = np.full(len(nodes), FAR)
+    goes_on = nodes.sort[edges.target] != BARRIER
+    np.minimum.at(used, edges.source[goes_on], nodes.start[edges.target[goes_on]])
+    return used[rows]
+
+
+def _ready(graph: Graph, rows: Ints) -> Ints:
+    """Return when the rank had what each transfers, though others were not done on its stream."""
+    nodes, edges = graph.nodes, graph.edges
     launch = nodes.launch[rows - 1]
-    at = nodes.start[launch] + nodes.launch_lag[rows - 1]
-    return np.where(launch >= 0, at, nodes.start[rows])
+    asked = np.where(launch >= 0, nodes.start[launch] + nodes.launch_lag[rows - 1], -FAR)
+    ready = np.full(len(nodes), -FAR)
+    ready[rows - 1] = asked
+    waits = edges.kind == STREAM_WAIT
+    np.maximum.at(ready, edges.target[waits], nodes.end[edges.source[waits]])
+    ready = ready[rows - 1]
+    return np.where(ready > -FAR, ready, nodes.start[rows - 1])
 
 
 def _merged(buckets: _Buckets, most: float) -> Iterator[tuple[int, int]]:
     """Yield the first and the last of those that are one."""
-    first, size, used = 0, 0, FAR
-    for n, (asked, until, more) in enumerate(
-        zip(buckets.asked.tolist(), buckets.used.tolist(), buckets.bytes.tolist(), strict=True)
+    first, size, before = 0, 0, FAR
+    for n, (more, until) in enumerate(
+        zip(buckets.bytes.tolist(), buckets.before.tolist(), strict=True)
     ):
-        if n > first and (size + more > most or used < asked):
+        if n > first and (size + more > most or n >= before):
             yield first, n - 1
-            first, size, used = n, 0, FAR
-        size, used = size + more, min(used, until)
+            first, size, before = n, 0, FAR
+        size, before = size + more, min(before, until)
     yield first, len(buckets.instance) - 1
 
 

@@ -179,7 +179,7 @@ class Changer:
             steps = frozenset(np.unique(self.step[self.step >= 0]).tolist())
             if not s.steps & steps:
                 _known("step", s.steps, steps)
-            chosen &= np.isin(self.step, list(s.steps))
+            chosen &= np.isin(self._idle.step if s.idle else self.step, list(s.steps))
         if s.class_ is not None:
             chosen &= self._named(s.class_, names.classes, nodes.class_, "class")
         if s.name is not None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.nodes import EDGE_KINDS, FREE, STREAM_WAIT
-from traceweave.replay.rows import NONE, WAIT, Columns
+from traceweave.replay.rows import COPIES, NONE, Columns
 from traceweave.replay.streams import (
     PROMPT_NS,
     SLOP_NS,
@@ -17,6 +17,7 @@ from traceweave.replay.streams import (
     Streams,
     Waits,
     in_time,
+    order_streams,
     ordered_waits,
     recorded_waits,
     slop_of,
@@ -76,7 +77,12 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
     launch_lag = np.minimum(
         start - called, np.where(at_end, np.maximum(gpu["call_ns"], usual), usual)
     )
-    lag = np.minimum(start - free, _usual((start - free)[queued]))
+    # a copy takes another time to begin than a kernel
+    copies = gpu["category"] == COPIES
+    usual_lag = np.where(
+        copies, _usual((start - free)[queued & copies]), _usual((start - free)[queued & ~copies])
+    )
+    lag = np.minimum(start - free, usual_lag)
     return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
 
 
@@ -100,7 +106,7 @@ def stream_waits(
     dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
     told = Waits(told.source[fits], told.target[fits])
     seen, slop = told, max(tolerance, SLOP_NS)
-    if len(recorded) or np.any(calls["sort"] == WAIT):
+    if len(recorded) or np.any(order_streams(calls)):
         seen = waits_by_time(streams, _ready(streams.gpu, order, told))
     elif len(streams.begins) > 1:
         slop = max(slop, slop_of(streams.gpu))

@@ -120,12 +120,19 @@ def outermost(columns: Columns) -> Flags:
 def _blocking(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Ints:
     gpu = streams.gpu
     call = positions(calls["op_id"], gpu["launch"])
-    inside = (call >= 0) & (gpu["launch"] >= 0) & np.isin(gpu["op_id"], pageable)
-    inside &= gpu["end_ns"] <= calls["end_ns"][call] if len(calls["op_id"]) else False
+    copies = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0) & np.isin(gpu["op_id"], pageable))
+    held = call[copies][_holds_up(gpu, copies, calls["end_ns"][call[copies]])]
     sort = calls["sort"].copy()
-    sort[call[inside]] = COPY
+    sort[held] = COPY
     sort[call[(room >= 0) & (call >= 0)]] = ROOM
     return sort
+
+
+def _holds_up(gpu: Columns, op: Ints, returned: Ints) -> Flags:
+    """Return which copies held up the calls that asked for them: these return when the last piece
+    is staged, so that more than half of the copy is done."""
+    half: Flags = gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * returned
+    return half
 
 
 def device_waits(
@@ -145,6 +152,7 @@ def device_waits(
     op = np.concatenate([p[0] for p in pairs])
     call = np.concatenate([p[1] for p in pairs])
     fits = streams.gpu["end_ns"][op] <= calls["end_ns"][call] + tolerance
+    fits |= sort[call] == COPY
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))
 
 
@@ -159,8 +167,8 @@ def _whole_device(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, I
 def _own_copies(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
     call = positions(calls["op_id"], streams.gpu["launch"])
     op = np.flatnonzero((call >= 0) & (streams.gpu["launch"] >= 0))
-    # a copy from pageable memory may be done after the call that staged it
-    op = op[(sort[call[op]] == COPY) & (streams.gpu["end_ns"][op] <= calls["end_ns"][call[op]])]
+    op = op[sort[call[op]] == COPY]
+    op = op[_holds_up(streams.gpu, op, calls["end_ns"][call[op]])]
     return op, call[op]
 
 

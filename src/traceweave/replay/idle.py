@@ -1,4 +1,4 @@
-"""When nothing ran on the GPU of a rank: what of the host's time that is."""
+"""When nothing ran on the GPU of a rank: what of the host's time that is, and of which step."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ class Idle:
         """In the delay of a node, and in its length;"""
         self.to_launch = np.zeros(len(nodes), np.int64)
         """of an op, from the start of the call that launched it until that returned or it began."""
+        self.step = nodes.step.copy()
+        """The step in whose window that lies. One ends with the first op of the next: what keeps
+        the host from launching that is time of the step before."""
         for block in nodes.blocks():
             self._fill(nodes, np.arange(block.start, block.stop), graph.has_gpu)
 
@@ -41,3 +44,13 @@ class Idle:
         call = nodes.launch[launched]
         until = np.minimum(nodes.start[launched], nodes.end[call])
         self.to_launch[launched] = busy.gaps(nodes.start[call], until)
+        self._place(nodes, ops, np.append(host, launched), np.append(at, nodes.start[call]))
+
+    def _place(self, nodes: Nodes, ops: Ints, of: Ints, at: Ints) -> None:
+        """Say in which windows moments lie: that of the last step of which an op has begun."""
+        begun = ops[nodes.step[ops] >= 0]
+        begun = begun[np.argsort(nodes.start[begun], kind="stable")]
+        latest = np.maximum.accumulate(nodes.step[begun])
+        place = np.searchsorted(nodes.start[begun], at, side="right") - 1
+        known = (place >= 0) & (nodes.step[of] >= 0)
+        self.step[of[known]] = latest[place[known]]

@@ -28,8 +28,8 @@ from traceweave.replay.nodes import (
     Nodes,
     joined,
 )
-from traceweave.replay.rows import NONE, WAIT, Columns, RankRows, positions, sorted_by
-from traceweave.replay.streams import Streams, records
+from traceweave.replay.rows import NONE, Columns, RankRows, positions, sorted_by
+from traceweave.replay.streams import Streams, order_streams, records
 
 CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
 """Sorts of nodes by the category of an op."""
@@ -134,7 +134,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
             launched=int(np.sum(launch >= 0)),
             stream_waits=len(waits),
             inferred_waits=inferred,
-            wait_calls=int(np.sum(calls["sort"] == WAIT)),
+            wait_calls=int(np.sum(order_streams(calls))),
             host_waits=int(np.sum(threads.waits & ~threads.queued)),
         ),
     )

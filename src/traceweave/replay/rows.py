@@ -76,9 +76,13 @@ FROM (
 WHERE sort IS NOT NULL
 """
 
-LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM = range(8)
+LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER = range(9)
 """Sorts of calls: what launches, what makes its thread wait for what, the two that order streams,
-and what launches once there is room in the queue."""
+what launches once there is room in the queue, and what orders streams while a collective is asked
+for: NCCL's own streams, or the one of the collective after its input, no other after it."""
+
+COPIES = 2
+"""The category of an op that copies or sets memory; 0: computes, 1: communicates."""
 
 ANY_THREAD = -1
 """The chain of a record that names no thread."""
@@ -109,12 +113,30 @@ _NSYS_SAYS = """CASE
     WHEN rank IN (SELECT rank FROM ranks WHERE format = 'nsys') THEN args::VARCHAR ELSE name
 END"""
 
-_HOST_CALLS = """
+_HOST_CALLS = f"""
+WITH asking AS (
+    SELECT h.rank, h.pid, h.tid, h.start_ns, h.end_ns
+    FROM host_ops AS h
+    WHERE h.rank BETWEEN $first AND $last
+        AND h.op_id IN (SELECT host_op_id FROM collectives WHERE gpu_op_id IS NOT NULL)
+),
+inner_waits AS (
+    SELECT w.op_id
+    FROM (
+        SELECT h.rank, h.pid, h.tid, h.op_id, h.start_ns, h.end_ns
+        FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
+        WHERE h.rank BETWEEN $first AND $last AND c.sort = 5
+    ) AS w
+    ASOF JOIN asking AS a
+        ON a.rank = w.rank AND a.pid = w.pid AND a.tid = w.tid AND a.start_ns <= w.start_ns
+    WHERE w.end_ns <= a.end_ns
+)
 SELECT
     h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
-    c.call_id, c.sort,
+    c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {INNER} END AS sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
+LEFT JOIN inner_waits AS i ON i.op_id = h.op_id
 WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 """
 

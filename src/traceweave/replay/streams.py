@@ -5,7 +5,8 @@ cudaStreamWaitEvent holds up what comes on another. Where the profiler recorded 
 which event (`cuda_sync` events of Kineto, synchronization and event tables of nsys), that is an
 edge. Elsewhere the order of calls tells it: a wait right before a launch on a side stream lets that
 stream wait for the main one, any other lets the main stream wait for what was last launched on a
-side stream. What starts right when an op of another stream ends, and not when anything else would
+side stream, unless it lies in the operator that asks for a collective: NCCL orders streams of its
+own there. What starts right when an op of another stream ends, and not when anything else would
 let it, waited for that op; and at the same place of other steps too, if no step contradicts it.
 """
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.rows import INNER, NONE, RECORD, WAIT, Columns, positions
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
@@ -172,12 +173,18 @@ def recorded_waits(found: Records, calls: Columns, streams: Streams) -> tuple[Wa
     return Waits(source[pair], target[pair]), call
 
 
+def order_streams(calls: Columns) -> Flags:
+    """Return which calls let a stream wait."""
+    found: Flags = np.isin(calls["sort"], (WAIT, INNER))
+    return found
+
+
 def ordered_waits(calls: Columns, covered: Ints, streams: Streams) -> Waits:
     """Return the waits that the order of calls tells, of calls that no record covers."""
     if len(streams.begins) < 2:
         return NO_WAITS
     gpu, at = streams.gpu, calls["start_ns"]
-    is_open = calls["sort"] == WAIT
+    is_open = order_streams(calls)
     is_open[covered] = False
     waits = np.flatnonzero(is_open)
     launch_call = positions(calls["op_id"], gpu["launch"])
@@ -204,7 +211,8 @@ def ordered_waits(calls: Columns, covered: Ints, streams: Streams) -> Waits:
     source = streams.last_before(main, at[waits[for_side]])
     there = source >= 0
     to_side = Waits(source[there], target[there])
-    return Waits.joined(to_side, _for_main(at[waits[~for_side]], streams))
+    for_main = ~for_side & (calls["sort"][waits] == WAIT)
+    return Waits.joined(to_side, _for_main(at[waits[for_main]], streams))
 
 
 def _for_main(at: Ints, streams: Streams) -> Waits:

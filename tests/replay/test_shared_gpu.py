@@ -1,0 +1,135 @@
+"""Jobs of ranks that share a real GPU (NCCL, H200): predicted gains against recordings without the
+defect (benchmarks/planted/gpu_job.py), and what those recordings showed to be wrong, by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import traceweave
+from tests.analyses.builders import Builder
+from tests.replay.by_hand import US
+from traceweave.replay.buckets import _before
+from traceweave.replay.device import order
+from traceweave.replay.graph import graph_of
+from traceweave.replay.model import Model
+from traceweave.replay.nodes import FAR, STREAM_WAIT
+from traceweave.replay.rows import COPIES
+from traceweave.replay.streams import Streams
+
+
+@pytest.mark.parametrize(
+    ("trace", "scenario", "real_ms"),
+    [
+        # the job without the defect, recorded before and after it: 6.76 and 6.81 of 17.08 ms
+        ("late_loader_nccl", "step=6,10,14,18,22 kind=data_loading while=idle times=0", 10.29),
+        ("pageable_copy_nccl", "kind=copy name=*Pageable* times=0", 7.16),
+        ("host_pause_nccl", "rank=0 kind=launch like=median", 3.01),
+        # beside the same job in which rank 2 does not sleep: 26.0 of 45.7 ms
+        ("slow_rank_nccl", "rank=2 kind=data_loading like=median", 19.7),
+    ],
+)
+def test_a_defect_that_is_mended_gains_what_was_predicted(
+    fixtures: Path, database_of: Callable[..., Path], trace: str, scenario: str, real_ms: float
+) -> None:
+    with traceweave.open(database_of(fixtures / trace)) as run:
+        answer = run.what_if(scenario).iloc[0]
+    known = answer["uncertainty_ns"] / 1e6
+    assert answer["gain_ns"] / 1e6 == pytest.approx(real_ms, abs=max(known, 0.2 * real_ms))
+    assert known < 0.2 * real_ms
+
+
+@pytest.mark.parametrize("inner", [True, False], ids=["in the operator", "after it"])
+def test_streams_that_a_collective_orders_do_not_hold_up_compute(
+    empty_run: duckdb.DuckDBPyConnection, inner: bool
+) -> None:
+    """An operator launches an all-reduce; NCCL lets a stream of its own wait in it. Compute that is
+    launched long after the all-reduce ended waits for it only if a wait follows the operator."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 200 * US), (0, 200 * US))
+    first = run.launch(0, (0, 4 * US), step=1)
+    run.gpu(0, (5 * US, 10 * US), launch=first, step=1)
+    asks = run.host(0, (10 * US, (30 if inner else 20) * US), "record_param_comms", step=1)
+    run.host(0, (12 * US, 13 * US), "cudaStreamWaitEvent", "runtime", 1, step=1)
+    reduces = run.launch(0, (14 * US, 18 * US), step=1)
+    run.host(0, (25 * US, 26 * US), "cudaStreamWaitEvent", "runtime", 1, step=1)
+    nccl = run.gpu(0, (19 * US, 60 * US), "communication", "nccl", 9, launch=reduces, step=1)
+    each = {0: {"gpu_op_id": nccl, "host_op_id": asks}}
+    run.collective({0: (19 * US, 60 * US)}, step=1, matched=False, each=each)
+    last = run.launch(0, (100 * US, 104 * US), step=1)
+    op = run.gpu(0, (105 * US, 110 * US), launch=last, step=1)
+    run.write()
+    graph = graph_of(empty_run)
+    waits = graph.edges.kind == STREAM_WAIT
+    found = set(graph.nodes.op_id[graph.edges.target[waits]].tolist())
+    assert found == ({nccl} if inner else {nccl, op})
+
+
+def test_a_copy_takes_longer_to_begin_than_a_kernel() -> None:
+    """Three kernels a launch each, 10 us after the one before; only a copy was ever queued: 6 us
+    after the kernel before it. That says nothing of how soon a kernel begins."""
+    start = np.array([20, 30, 40, 300, 312]) * US
+    end = np.array([22, 32, 42, 306, 313]) * US
+    called = np.array([10, 20, 30, 290, 200]) * US
+    none = np.zeros(5, np.int64)
+    gpu = {
+        "op_id": np.arange(5), "chain": none, "stream": none, "start_ns": start, "end_ns": end,
+        "called": called, "call_ns": none + 4 * US, "step": none, "launch": np.arange(5),
+        "category": np.array([0, 0, 0, 0, COPIES]),
+    }  # fmt: skip
+    lag = order(Streams(gpu), Counter()).lag
+    assert lag[1:].tolist() == [0, 0, 0, 6 * US]
+
+
+def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
+    """Rank 0 has its three buckets by 3 and uses the first at 5; rank 1 has them at 20, 21 and 22
+    only, and uses the second before it has the third. Those two are not to be merged."""
+    rank, place = np.array([0, 1] * 3), np.repeat(np.arange(3), 2)
+    ready = np.array([1, 20, 2, 21, 3, 23])
+    used = np.array([5, 30, 6, 22, 7, 31])
+    assert _before(rank, place, ready, used).tolist() == [FAR, 2, FAR]
+
+
+def test_a_host_asks_for_no_bucket_that_was_merged(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Four operators of 100 us each launch an all-reduce of 10; the step ends with a kernel that
+    waits for the last. Of one bucket three operators are gone, 300 us."""
+    run = Builder(empty_run)
+    run.group(0, [0, 1], role="dp", role_source="description")
+    kernels: dict[tuple[int, int], dict[str, int]] = {}
+    for rank in range(2):
+        run.rank(rank)
+        run.step(rank, 1, (0, 430 * US), (1 * US, 430 * US))
+        run.gpu(rank, (1 * US, 2 * US), launch=run.launch(rank, (0, 1), step=1), step=1)
+        for n in range(4):
+            begin = (2 + 100 * n) * US
+            asks = run.host(rank, (begin, begin + 100 * US), "c10d::allreduce_", step=1)
+            asked = run.host(
+                rank, (begin + US, begin + 99 * US), "record_param_comms", depth=1, step=1
+            )
+            assert asks < asked
+            call = run.launch(rank, (begin + 80 * US, begin + 85 * US), step=1)
+            at = (begin + 86 * US, begin + 96 * US)
+            op = run.gpu(rank, at, "communication", "nccl", 9, launch=call, step=1)
+            kernels[rank, n] = {"gpu_op_id": op, "host_op_id": asked}
+        run.host(rank, (405 * US, 406 * US), "cudaStreamWaitEvent", "runtime", 9, step=1)
+        run.gpu(
+            rank,
+            (420 * US, 430 * US),
+            launch=run.launch(rank, (410 * US, 415 * US), step=1),
+            step=1,
+        )
+    for n in range(4):
+        begin = (2 + 100 * n) * US
+        both = dict.fromkeys(range(2), (begin + 86 * US, begin + 96 * US))
+        run.collective(
+            both, bytes_=1000, step=1, each={rank: kernels[rank, n] for rank in range(2)}
+        )
+    run.write()
+    (answer,) = Model(empty_run).answers(["bucket_mb=1"])
+    assert answer.gain_ns / US == pytest.approx(300, abs=5)
