@@ -12,6 +12,8 @@ import traceweave
 from tests.analyses.builders import Builder
 from tests.marks import first_at_once
 from tests.replay.by_hand import US
+from traceweave.analyses import Parameter, find
+from traceweave.replay.full_queues import DEPTH
 from traceweave.replay.model import Model
 
 MS = 1000 * US
@@ -89,6 +91,12 @@ def test_a_launch_that_finds_its_queue_full_takes_no_time_of_its_own(
     # the host launches each in 5 us
     assert none.gain_ns == pytest.approx(104.5 * MS, abs=0.1 * MS)
     assert launching.gain_ns == pytest.approx(0, abs=15 * US)
+
+
+def test_a_queue_is_as_deep_for_replay_as_for_the_analysis() -> None:
+    assert find("queue_depth").parameters[0] == Parameter(
+        "queue_limit", "BIGINT", DEPTH, "a queue that holds this many launches is full"
+    )
 
 
 def test_where_queues_are_full_the_gpu_is_the_bottleneck(

@@ -490,6 +490,12 @@ REAL: dict[str, Rule] = {
                 None,
                 r"In every 4th step \(5 of 20\) the GPU idles 40.8 ms longer .* waits for data",
             ),
+            # 12 ms in a range of its own, right after .item()
+            True_(
+                "host_pause_nccl",
+                None,
+                "In every 4th step .* launches late there, after it waited .* mostly in write_log",
+            ),
             True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*The profiler writes out"),
         ),
         ("kineto/hta_pair_nccl2", "ddp_gloo_straggler"),

@@ -24,7 +24,7 @@ WITH stalled AS (
 SELECT
     s.subject || format(' {} longer: ', tw_time(s.stall_ns * s.steps / len(s.stalled_steps))) || CASE s.cause
         WHEN 'launch_bound' THEN 'the host launches late'
-        WHEN 'sync' THEN 'the host waits for the GPU'
+        WHEN 'sync' THEN 'late after a sync'
         WHEN 'data_loading' THEN 'data comes late'
         WHEN 'allocator' THEN 'memory is reallocated'
         WHEN 'module_loading' THEN 'code is loaded'
@@ -37,7 +37,7 @@ SELECT
     s.opening
     || CASE s.cause
         WHEN 'launch_bound' THEN '. The host launches late there'
-        WHEN 'sync' THEN '. The host waits for the GPU there'
+        WHEN 'sync' THEN '. The host launches late there, after it waited for the GPU'
         WHEN 'data_loading' THEN '. The host waits for data there'
         WHEN 'allocator' THEN '. The host allocates or frees GPU memory there'
         WHEN 'module_loading' THEN '. Code is loaded onto the GPU there'
