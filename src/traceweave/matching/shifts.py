@@ -116,12 +116,11 @@ def _choose(
     causal = judged.excess <= most
     if not causal.any():
         return None, ACAUSAL
-    if same_clock:
-        whole = [shift for shift in judged.shift[causal].tolist() if same_steps(a, b, shift)]
-        if len(whole) == 1:
-            # of a hundred sums of one size per step, any other shift of a few has most in their
-            # steps, and ends of gloo that lie as near; but some of every step in another one
-            return whole[0], ""
+    whole = [shift for shift in judged.shift[causal].tolist() if same_steps(a, b, shift)]
+    if len(whole) == 1 and (same_clock or whole[0] == 0):
+        # of a hundred sums of one size per step, any other shift of a few has most in their steps,
+        # and ends of gloo that lie as near; but some of every step in another one
+        return whole[0], ""
     return _best(a, b, judged, causal, only, same_clock)
 
 
