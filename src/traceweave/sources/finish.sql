@@ -32,7 +32,7 @@ tiled AS (
 lone AS (
     SELECT n.rank, n.step, n.start_local_ns AS start_ns, n.start_local_ns + n.duration_ns AS end_ns
     FROM new_steps AS n JOIN tiled AS t USING (rank, step)
-    WHERE 2 * (t.end_ns - t.first_ns) < n.duration_ns
+    WHERE n.source <> 'recording' AND 2 * (t.end_ns - t.first_ns) < n.duration_ns
         AND n.rank IN (SELECT rank FROM new_steps GROUP BY rank HAVING count(*) = 1)
 )
 SELECT
