@@ -1,4 +1,4 @@
-"""Several files of one rank, one after the other: what lies between them was not recorded."""
+"""The windows of time that a run is measured in: what was not recorded is in none."""
 
 from __future__ import annotations
 
@@ -108,3 +108,21 @@ def test_launches_before_the_device_is_recorded_are_no_loss(
     with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:
         kinds = run.analyze("recording")
     assert kinds["verdict"].iloc[0] == verdict
+
+
+@pytest.mark.parametrize(("length_us", "windows"), [(22, [3_900_000]), (3900, [3_900_000])])
+def test_a_range_beside_the_work_is_no_step(
+    tmp_path: Path, length_us: int, windows: list[int]
+) -> None:
+    """20 kernels in 3.9 ms, their calls not recorded: a range of 22 us is no step of theirs, one
+    as long as they take is as good a step as the host can tell.
+    """
+    kernels = [e for e in _launches([1_000_000 + 200 * i for i in range(20)]) if e["pid"] == 0]
+    _write(tmp_path / "traces" / "rank0.pt.trace.json", [*kernels, _step(0, 1_000_100, length_us)])
+    with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:
+        steps = run.steps()["length_ns"].tolist()
+        measured = run.breakdown()["window_ns"].tolist()
+        base_ns = run.fixes()["step_ns"].tolist()[:1]
+    assert measured == windows
+    assert steps == ([] if length_us == 22 else [3_900_000])
+    assert base_ns in ([], [3_900_000])
