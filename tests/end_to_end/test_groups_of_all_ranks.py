@@ -23,10 +23,15 @@ def _write(path: Path, rank: int, groups: list[list[int]]) -> None:
         late, long = (rank * layer) % 3, 90 + 7 * layer * layer % 97
         ends = begin + long
         for name, at, end in (("gemm", begin, ends), ("", ends + 1 + late, ends + 9)):
+            number = len(events) + 1
+            events.append({
+                "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9,
+                "ts": 999_000 + 2 * number, "dur": 1, "args": {"correlation": number},
+            })  # fmt: skip
             events.append({
                 "ph": "X", "cat": "kernel", "name": name or "sglang::cross_device_reduce_2stage",
                 "pid": 0, "tid": 7, "ts": at, "dur": end - at,
-                "args": {"device": rank, "stream": 7, "correlation": len(events) + 1},
+                "args": {"device": rank, "stream": 7, "correlation": number},
             })  # fmt: skip
         begin += long + 10
     listed = [
@@ -59,3 +64,21 @@ def test_groups_with_the_same_members_say_who_is_with_whom(
             f"SELECT count(*) FROM collective_instances WHERE ranks_seen = {RANKS}"
         ).to_numpy()
     assert instances == matched
+
+
+def test_an_engines_own_reductions_are_of_tensor_parallelism(tmp_path: Path) -> None:
+    """Compute needs them at once: no stream of their own would hide any of the 8 us of each."""
+    for rank in range(RANKS):
+        _write(tmp_path / "traces" / f"rank{rank}.pt.trace.json", rank, [[0, 1, 2, 3]] * 2)
+    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        [group] = run.analyze("groups").to_dict("records")
+        findings = run.findings().set_index("rule")
+    assert (group["used_for"], group["used_source"]) == (
+        "tp",
+        "operations: reductions of an inference engine",
+    )
+    found = findings.loc["communication_bound"]
+    assert "tensor-parallel" in found["title"]
+    assert "compute waits for its result" in found["evidence"]
+    assert found["advice"].startswith("Tensor parallelism: ")
