@@ -145,6 +145,18 @@ def test_what_is_launched_into_a_graph_does_not_run(build: Builder) -> None:
     assert _told(build, "cause") == [("graph_capture",), ("launch_bound",), ("launch_bound",)]
 
 
+def test_a_long_launch_of_a_graph_loads_no_code(build: Builder) -> None:
+    """3 ms until the call returns, of a kernel's first launch and of a graph's."""
+    for rank, name in enumerate(["cudaLaunchKernel", "cudaGraphLaunch"]):
+        build.rank(rank)
+        build.step(rank, 1, host=(0, 4000 * US), device=(10 * US, 4000 * US))
+        first = build.launch(rank, (1 * US, 5 * US))
+        build.gpu(rank, (10 * US, 20 * US), name="first", launch=first)
+        call = build.host(rank, (20 * US, 3020 * US), name, "runtime", 1)
+        build.gpu(rank, (3020 * US, 4000 * US), name="second", launch=call)
+    assert _told(build, "cause") == [("module_loading",), ("launch_bound",)]
+
+
 def test_what_the_profiler_recorded_of_its_overhead_counts_where_the_gpu_idled_for_it(
     build: Builder,
 ) -> None:

@@ -17,7 +17,7 @@
 -- column: device_p50_ns BIGINT | median over the ranks
 -- column: device_max_ns BIGINT | longest
 -- column: device_slowest_rank INTEGER | the rank of the longest, the lowest of several
--- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range); 'module' (the model's calls) or 'inferred' (kernels that repeat) where no range does; 'several' if the ranks differ
+-- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range); 'module' (the model's calls), 'inferred' (kernels that repeat) or 'recording' (each of several of a rank) where no range does; 'several' if the ranks differ
 -- column: kind VARCHAR | what an inference engine runs in it: 'prefill', 'decode', 'mixed' ...; NULL where it does not say
 -- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
 -- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not

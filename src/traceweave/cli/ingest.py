@@ -280,7 +280,7 @@ def summarize(
         note(line)
     for text in result.notes:
         note(f"note: {text}")
-    if not result.recording:
+    if not result.recording and any(source.ranks for source in result.sources):
         note("recording: fit to judge")
     if replaced is not None:
         note(f"replaced {replaced}")

@@ -44,6 +44,11 @@ _KINDS = {
         "",
         "profile CUDA activity, with no other profiler at the same time",
     ),
+    "nothing to judge": _Kind(
+        "the file holds no GPU work and no operators",
+        "",
+        "profile CPU and CUDA activity",
+    ),
     "overruns": _Kind(
         "",
         "{share} GPU ops in {steps} run on while the next op of their stream runs, which cannot"
@@ -147,6 +152,20 @@ WHERE coalesce(launches, 0) + coalesce(unread_tasks, 0) > 0
     AND rank NOT IN (SELECT rank FROM base.doubts WHERE kind = 'no device records')
 """
 
+# whatever else a profiler's files hold
+_NOTHING = """
+INSERT INTO base.doubts BY NAME
+SELECT
+    rank, source_id, NULL AS step, 'nothing to judge' AS kind,
+    0 AS count, 0 AS total, TRUE AS is_unknown
+FROM base.rank_sources
+WHERE format IN ('kineto', 'nsys')
+    AND NOT EXISTS (FROM base.gpu_ops WHERE rank IS NOT NULL)
+    AND NOT EXISTS (FROM base.host_ops WHERE rank IS NOT NULL AND kind = 'op')
+    AND NOT EXISTS (FROM base.collective_calls)
+    AND rank NOT IN (SELECT rank FROM base.doubts WHERE is_unknown)
+"""
+
 # a rank without a step that counts is unknown as a whole
 _DOUBTS = """
 WITH stepped AS (
@@ -158,11 +177,10 @@ WITH stepped AS (
 judged AS (
     SELECT
         d.* EXCLUDE (is_unknown),
-        d.is_unknown AND (
-            d.step IS NOT NULL OR s.rank IS NULL OR d.kind = 'no device records'
-        ) AS is_unknown,
+        d.kind IN ('no device records', 'nothing to judge') AS of_all,
+        d.is_unknown AND (d.step IS NOT NULL OR s.rank IS NULL OR of_all) AS is_unknown,
         d.is_unknown AND d.kind <> 'cut step'
-            AND (d.kind = 'no device records' OR NOT coalesce(s.has_known, FALSE)) AS of_rank
+            AND (of_all OR NOT coalesce(s.has_known, FALSE)) AS of_rank
     FROM base.doubts AS d LEFT JOIN stepped AS s USING (rank)
     -- what a file that ends early lacks is said once
     WHERE NOT (kind = 'lost records' AND EXISTS (
@@ -190,6 +208,8 @@ def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome
     if cut:
         con.execute(_CUT, {"sources": cut})
     con.execute(_NO_DEVICE)
+    con.execute("DELETE FROM base.doubts WHERE kind = 'nothing to judge'")
+    con.execute(_NOTHING)
     con.execute(_LEAVE_OUT)
 
 

@@ -30,7 +30,7 @@ FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
 );
 
--- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed
+-- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed. That of a graph is none: what it runs was loaded when it was made, and thousands of nodes take as long each time
 CREATE OR REPLACE TEMP TABLE tw_code_calls AS
 SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
 FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads IS NOT NULL) AS n USING (name)
@@ -39,7 +39,8 @@ UNION ALL
 SELECT l.rank, l.launch_pid, l.launch_tid, l.launch_call, l.launch_start_local_ns, l.launch_start_local_ns + l.launch_duration_ns
 FROM (SELECT * FROM gpu_ops WHERE kind = 'kernel' AND launch_duration_ns >= 1000000) AS l
 ANTI JOIN (SELECT rank, name, launch_start_local_ns FROM gpu_ops WHERE kind = 'kernel') AS e
-    ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns;
+    ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns
+WHERE {{ names('launching', 'l.launch_call') }} IS DISTINCT FROM 'graph';
 
 -- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for; rank, pid, tid, start_ns, end_ns
 CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS

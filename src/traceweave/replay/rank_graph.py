@@ -255,7 +255,9 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
     A thread waits for a collective that ended between two of its operators.
     """
-    every = sorted_by(rows.cpu, "chain", "start_ns", "op_id")
+    # of what begins together the longest is around the others
+    last = {"last_ns": -rows.cpu["end_ns"]}
+    every = sorted_by({**rows.cpu, **last}, "chain", "start_ns", "last_ns", "op_id")
     outermost = host.outermost(every)
     cpu: Columns = {name: column[outermost] for name, column in every.items()}
     on_host = rows.collectives["gpu_op"] < 0
@@ -264,11 +266,16 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     member = comm["instance"] >= 0
     ops = len(cpu["op_id"])
     parts = _Numbers(member, ops)
-    launch, launch_lag = _callers(cpu, comm)
+    caller, launch_lag = _callers(cpu, comm)
+    known = np.flatnonzero((caller >= 0) & (comm["called"] == comm["start_ns"]))
+    # what a thread does itself comes after its operator, not when another takes it up
+    own = known[comm["called"][known] >= cpu["end_ns"][caller[known]]]
+    done, launch = caller[own], caller.copy()
+    launch[own] = -1
     source, target = _finished_between(cpu, comm)
     before, after = host.handovers(cpu, cpu)
-    own = _host_collectives(rows.rank, comm, parts, launch, launch_lag)
-    nodes = joined([_operators(rows, cpu), own])
+    of_comm = _host_collectives(rows.rank, comm, parts, launch, launch_lag)
+    nodes = joined([_operators(rows, cpu), of_comm])
     edges = Edges.joined(
         Edges.of(
             parts.last[source],
@@ -276,6 +283,7 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
             np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0),
             HOST_WAIT,
         ),
+        Edges.of(done, parts.first[own], comm["called"][own] - cpu["end_ns"][done], HANDOVER),
         Edges.of(before, after, np.zeros_like(before), HANDOVER),
     )
     facts = Counter(

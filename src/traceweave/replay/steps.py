@@ -77,10 +77,10 @@ class Windows:
     def change(self, before: Nodes, now: Nodes) -> Floats:
         """Return how much longer each window takes, ns.
 
-        A rank's last window ends with its last op and does not see what comes before the next
-        step, such as getting its data; the first one begins earlier if what was recorded before it
-        is shorter, though it takes no longer then. They take the mean of the rank's others, if
-        there are any.
+        A window that no other follows ends with its last op and does not see what comes before the
+        next step, such as getting its data; the first one begins earlier if what was recorded
+        before it is shorter, though it takes no longer then. They take the mean of the rank's
+        others, if there are any.
         """
         longer = (self.lengths(now) - self.lengths(before)).astype(np.float64)
         is_edge = np.isin(np.arange(len(longer)), self.last_of)
@@ -136,7 +136,9 @@ class _OfRank:
     begin: Moments
     end: Moments
     last: Ints
-    """Ops that end the last of them."""
+    """Ops that end those that no other follows,"""
+    last_of: Ints
+    """and which of them."""
 
 
 def _of(
@@ -146,7 +148,7 @@ def _of(
     counts = np.array([len(f.step) for f in found])
     if not counts.sum():
         return None
-    ends = np.cumsum(counts) - 1
+    firsts = np.cumsum(counts) - counts
     return Windows(
         np.repeat(np.array(graph.ranks), counts),
         np.concatenate([f.step for f in found]),
@@ -154,7 +156,7 @@ def _of(
         _joined([f.end for f in found]),
         basis,
         np.concatenate([f.last for f in found]),
-        np.repeat(ends, [len(f.last) for f in found]),
+        np.concatenate([f.last_of + first for f, first in zip(found, firsts, strict=True)]),
     )
 
 
@@ -171,17 +173,21 @@ def _starts(node: Ints) -> Moments:
 
 
 def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
-    """From the first op of a step to that of the next; the last one to the end of its last op. The
-    only step of a rank begins and ends with its range on the host where `steps` says so.
+    """From the first op of a step to that of the next; one that `steps` ends before, or that none
+    follows, to the end of its last op. The only step of a rank begins and ends with its range on
+    the host where `steps` says so.
     """
+    nodes = graph.nodes
     known = np.flatnonzero(part.first_op >= 0)
     begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
-    begins, ends = _starts(begin), _starts(np.append(begin[1:], -1)[: len(begin)])
-    of_last = np.empty(0, np.int64)
-    if len(known):
-        nodes = graph.nodes
-        of_step = nodes.step[mine] == step[-1]
-        of_last = np.flatnonzero(of_step & (nodes.sort[mine] < CALL)) + mine.start
+    next_ns = np.append(part.steps["device_start_ns"][known][1:], -1)[: len(known)]
+    follows = part.steps["device_end_ns"][known] == next_ns
+    next_begin = np.append(begin[1:], -1)[: len(known)]
+    begins, ends = _starts(begin), _starts(np.where(follows, next_begin, -1))
+    ended = np.flatnonzero(~follows)
+    ops = np.flatnonzero((nodes.sort[mine] < CALL) & np.isin(nodes.step[mine], step[ended]))
+    of_last = ops + mine.start
+    last_of = ended[np.searchsorted(step[ended], nodes.step[of_last])]
     if len(known) == 1 and begins_here(part.steps):
         begins = Moments(np.array([-1]), part.steps["start_ns"], np.array([False]))
     if len(known) == len(part.steps["step"]) == 1:
@@ -190,14 +196,15 @@ def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
         is_later = np.all(nodes.end[of_last] < end) and after.node >= 0
         if is_later and part.steps["device_end_ns"] == end:
             ends = after
-    return _OfRank(step, begins, ends, of_last)
+    return _OfRank(step, begins, ends, of_last, last_of)
 
 
 def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """The ranges that the profiler marked, which move with what the host did last."""
     begin = _after_last(graph, mine, part.steps["start_ns"])
     end = _after_last(graph, mine, part.steps["end_ns"])
-    return _OfRank(part.steps["step"], begin, end, np.empty(0, np.int64))
+    none = np.empty(0, np.int64)
+    return _OfRank(part.steps["step"], begin, end, none, none)
 
 
 def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
@@ -229,4 +236,5 @@ def _whole(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """The whole recording of a rank, from its first op to its last."""
     ops = np.flatnonzero(graph.nodes.sort[mine] < CALL) + mine.start
     begin = ops[[np.argmin(graph.nodes.start[ops])]]
-    return _OfRank(np.array([WHOLE]), _starts(begin), _starts(np.array([-1])), ops)
+    whole = np.array([WHOLE])
+    return _OfRank(whole, _starts(begin), _starts(np.array([-1])), ops, np.zeros_like(ops))

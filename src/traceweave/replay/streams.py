@@ -330,5 +330,10 @@ def _in_all_steps(seen: Waits, streams: Streams, least: float, slop: int) -> Wai
 
 
 def in_time(waits: Waits, gpu: Columns, tolerance: int) -> Flags:
-    """Return which waits the times do not contradict."""
-    return gpu["end_ns"][waits.source] <= gpu["start_ns"][waits.target] + tolerance
+    """Return which waits the times do not contradict: nothing waits for what began after it, so
+    that waits never go in a circle, however rough the times.
+    """
+    begun, begins = gpu["start_ns"][waits.source], gpu["start_ns"][waits.target]
+    before = (begun < begins) | ((begun == begins) & (waits.source < waits.target))
+    fits: Flags = before & (gpu["end_ns"][waits.source] <= begins + tolerance)
+    return fits

@@ -30,6 +30,7 @@ _RANK_FIELDS = {
     "backend": "VARCHAR",
     "nccl_version": "VARCHAR",
     "base_ns": "BIGINT",
+    "recording": "INTEGER",
 }
 
 # Host ops are many, their names are few: what names mean is asked once of each.

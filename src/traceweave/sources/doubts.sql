@@ -1,5 +1,5 @@
 -- What the records of a file cannot support -> new_doubts. Input: new_gpu_ops, new_host_ops, host_names, placed, launched,
--- overruns, early_ops, classified, new_collective_calls.
+-- overruns, early_ops, classified, new_collective_calls, new_steps.
 
 CREATE OR REPLACE TEMP TABLE new_doubts AS
 WITH ops AS MATERIALIZED (
@@ -21,14 +21,16 @@ per_rank AS MATERIALIZED (
         max(duration_ns) AS longest_ns,
         arg_max(op_id, duration_ns) AS longest,
         CAST(sum(duration_ns) AS BIGINT) AS busy_ns,
+        min(launch_start_local_ns) AS first_launch_ns,
         max(launch_start_local_ns) AS last_launch_ns,
         min(start_local_ns) FILTER (launch_op_id IS NOT NULL) AS first_launched_ns
     FROM ops GROUP BY rank
 ),
 
 -- Launches of which no device record came. One that the capture of a graph takes in runs nothing. What is launched in no step,
--- and after all that has a record, is beyond the end of the recording: no number misses it. A step that lost one in a hundred
--- of its launches, and more than two, is unknown: what they ran would be idle time. Fewer than one in fifty are not worth a word.
+-- and before or after all that has a record, is beyond an end of the recording (the device's begins a little later than the
+-- host's): no number misses it. A step that lost one in a hundred of its launches, and more than two, is unknown: what they ran
+-- would be idle time. Fewer than one in fifty are not worth a word.
 launches AS MATERIALIZED (
     SELECT h.rank, h.op_id, h.correlation, h.start_local_ns, p.step
     FROM (SELECT rank, op_id, kind, name, correlation, start_local_ns FROM new_host_ops) AS h
@@ -43,6 +45,9 @@ lost AS MATERIALIZED (
     ANTI JOIN ops AS c ON c.rank = l.rank AND c.correlation = l.correlation
     ANTI JOIN early_ops AS e ON e.launch_op_id = l.op_id
 ),
+marked AS (
+    SELECT DISTINCT rank FROM new_steps WHERE source <> 'recording'
+),
 captures AS (
     SELECT h.rank, h.start_local_ns, contains(name, 'Begin') AS is_open
     FROM (SELECT rank, kind, name, start_local_ns FROM new_host_ops) AS h
@@ -53,7 +58,9 @@ missing AS (
     FROM lost AS l
     JOIN per_rank AS r USING (rank)
     ASOF LEFT JOIN captures AS c ON c.rank = l.rank AND c.start_local_ns <= l.start_local_ns
-    WHERE c.is_open IS DISTINCT FROM TRUE AND (l.step IS NOT NULL OR l.start_local_ns < r.last_launch_ns)
+    WHERE c.is_open IS DISTINCT FROM TRUE AND (
+        l.rank IN (FROM marked) AND l.step IS NOT NULL OR l.start_local_ns BETWEEN r.first_launch_ns AND r.last_launch_ns
+    )
     GROUP BY l.rank, l.step
 ),
 lost_records AS (
@@ -94,7 +101,7 @@ no_launches AS (
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
-        o.step IS NOT NULL AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
+        o.step IS NOT NULL AND r.rank IN (FROM marked) AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
     WHERE r.kernels >= 50 AND 2 * r.longest_ns > r.busy_ns
 ),

@@ -1,5 +1,5 @@
 -- Steps where nobody marked them, for ranks that steps.sql found none for. Adds rows to new_steps.
--- Input: new_gpu_ops as link.sql leaves them, new_host_ops, host_names, new_steps, finish_source(step_range).
+-- Input: new_gpu_ops as link.sql leaves them, new_host_ops, host_names, new_steps, new_ranks, finish_source(step_range).
 -- Steps are counted from 0 on every rank. What precedes the first beginning and follows the last is in no step: those
 -- may be halves of one.
 
@@ -141,3 +141,14 @@ bounds AS (
 SELECT rank, step, at_ns AS start_local_ns, next_ns - at_ns AS duration_ns, 'inferred' AS source, NULL AS kind
 FROM bounds
 WHERE next_ns > at_ns;
+
+-- Of several recordings of a rank, each: nothing is known of the time between them.
+INSERT INTO new_steps BY NAME
+SELECT
+    rank, recording AS step, min(start_local_ns) AS start_local_ns,
+    max(start_local_ns + duration_ns) - min(start_local_ns) AS duration_ns, 'recording' AS source, NULL AS kind
+FROM (SELECT rank, start_local_ns, duration_ns FROM new_host_ops UNION ALL SELECT rank, start_local_ns, duration_ns FROM new_gpu_ops)
+JOIN (SELECT DISTINCT rank, recording FROM new_ranks WHERE recording IS NOT NULL) USING (rank)
+WHERE rank NOT IN (SELECT rank FROM new_steps)
+GROUP BY rank, recording
+HAVING duration_ns > 0;

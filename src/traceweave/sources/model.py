@@ -58,6 +58,9 @@ class Process:
     """
     backend: str | None = None
     nccl_version: str | None = None
+    recording: int | None = None
+    """Which of the recordings of its rank this is, from 0 in order of time; None if the only one.
+    """
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 -- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective or is one,
 -- inside others, is none, nor are they meanwhile; nor is what a thread that issues none (gloo's own) does inside a collective: that is its
--- transfer. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
+-- transfer. A range in which compiled code runs is one: what torch.compile makes for a CPU calls no operator. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
 INSERT INTO base.op_parts BY NAME
 WITH RECURSIVE waits AS (
     SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
@@ -27,10 +27,15 @@ inside AS (
     UNION ALL
     SELECT p.op_id FROM inside AS i JOIN placed AS p ON p.parent_id = i.op_id
 ),
+compiled AS (
+    SELECT op_id, start_local_ns, duration_ns
+    FROM new_host_ops
+    WHERE kind = 'annotation' AND name IN (SELECT name FROM host_names WHERE kind = 'annotation' AND {{ names('compiling', 'name') }} = 'runs')
+),
 cut AS (
     SELECT h.op_id, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns, a.from_ns, a.until_ns
     FROM around AS a JOIN new_host_ops AS h USING (op_id)
-    WHERE h.kind = 'op'
+    WHERE h.kind = 'op' OR h.op_id IN (SELECT op_id FROM compiled)
 ),
 parts AS (
     SELECT
@@ -45,6 +50,8 @@ parts AS (
 SELECT op_id, source_of(op_id) AS source_id, start_ns AS start_local_ns, greatest(end_ns - start_ns, 0) AS duration_ns
 FROM parts
 WHERE end_ns > start_ns OR is_last
+UNION ALL
+SELECT op_id, source_of(op_id) AS source_id, start_local_ns, duration_ns FROM compiled WHERE op_id NOT IN (SELECT op_id FROM around)
 UNION ALL
 SELECT h.op_id, source_of(h.op_id) AS source_id, h.start_local_ns, 0 AS duration_ns
 FROM inside JOIN new_host_ops AS h USING (op_id)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from traceweave.errors import InputError, UsageError
-from traceweave.sources.model import Trace
+from traceweave.sources.model import Process, Trace
 from traceweave.sources.one_job import (
     Claim,
     claimed,
@@ -57,7 +58,7 @@ def split_runs(traces: Sequence[Trace], one_run: bool = False) -> list[Run]:
     """
     _refuse_overlaps(traces, one_run)
     if one_run or nothing_differs(traces):
-        return [Run(1, tuple(sorted(traces, key=_order)))]
+        return [Run(1, _in_order(traces))]
     components = _components(traces)
     runs: list[list[Trace]] = []
     for component in sorted(components, key=lambda group: min(map(_order, group))):
@@ -68,7 +69,7 @@ def split_runs(traces: Sequence[Trace], one_run: bool = False) -> list[Run]:
             runs[-1].extend(component)
         else:
             runs.append(list(component))
-    return [Run(i, tuple(sorted(run, key=_order))) for i, run in enumerate(runs, start=1)]
+    return [Run(i, _in_order(run)) for i, run in enumerate(runs, start=1)]
 
 
 def are_distinct(traces: Sequence[Trace]) -> bool:
@@ -146,6 +147,23 @@ def _overlap(one: Trace, other: Trace) -> bool:
     if one.last_ns is None or other.last_ns is None:
         return one.first_ns == other.first_ns
     return one.first_ns < other.last_ns and other.first_ns < one.last_ns
+
+
+def _in_order(traces: Iterable[Trace]) -> tuple[Trace, ...]:
+    """Return the traces of a run by time, those of a rank that has several counted."""
+    ordered = sorted(traces, key=_order)
+    several = Counter(claimed(*claim) for claim in claims(ordered))
+    seen: Counter[Claim] = Counter()
+
+    def counted(trace: Trace) -> Iterator[Process]:
+        for process in trace.processes:
+            claim = claimed(trace, process)
+            if several[claim] > 1:
+                process = replace(process, recording=seen[claim])
+                seen[claim] += 1
+            yield process
+
+    return tuple(replace(trace, processes=tuple(counted(trace))) for trace in ordered)
 
 
 def _order(trace: Trace) -> tuple[int, str]:

@@ -49,6 +49,17 @@ WITH traffic AS (
     WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'
     GROUP BY k.group_id
 ),
+reduced AS (
+    SELECT DISTINCT group_id
+    FROM collectives SEMI JOIN (
+        SELECT op_id AS gpu_op_id
+        FROM gpu_ops
+        WHERE name IN (
+            SELECT name FROM (SELECT DISTINCT name FROM gpu_ops WHERE category = 'communication')
+            WHERE {{ names('model_parallel_ranges', 'name') }} = 'reduction'
+        )
+    ) USING (gpu_op_id)
+),
 shaped AS (
     SELECT
         group_id,
@@ -75,6 +86,7 @@ read AS (
         s.*,
         CASE
             WHEN t.is_model_parallel THEN {'role': 'tp', 'source': 'host: issued in a model-parallel region'}
+            WHEN s.group_id IN (SELECT group_id FROM reduced) THEN {'role': 'tp', 'source': 'operations: reductions of an inference engine'}
             WHEN t.is_p2p AND r.group_id IS NOT NULL THEN {'role': 'cp', 'source': 'operations: send and recv one way round a ring'}
             WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
             WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}

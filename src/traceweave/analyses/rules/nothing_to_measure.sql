@@ -16,7 +16,12 @@ told AS (
             SELECT min(name)
             FROM other_events SEMI JOIN unmeasured USING (rank)
             WHERE category = 'diagnostic' AND regexp_matches(name, '(?i)^installed cuda driver .* not supported|^no cuda events')
-        ) AS diagnosed
+        ) AS diagnosed,
+        (
+            SELECT struct_pack(count := count(*), kinds := array_to_string(list(DISTINCT coalesce(category, 'without category') ORDER BY coalesce(category, 'without category'))[:3], ', '))
+            FROM other_events SEMI JOIN (FROM unmeasured WHERE source_format = 'kineto') USING (rank)
+            WHERE phase = 'X' AND category IS DISTINCT FROM 'trace' AND NOT EXISTS (FROM host_ops)
+        ) AS others
 )
 SELECT
     'warning' AS severity,
@@ -30,6 +35,8 @@ SELECT
         WHEN sum(unread_tasks) > 0 THEN tw_many(sum(unread_tasks), 'task') || ' of the device are of a format that is not read: nothing is known of its time'
         WHEN count(*) = any_value(recorded) AND sum(launches) > 0 THEN tw_many(sum(launches), 'call') || ' launched GPU work of which no record is there: nothing is known of its time'
         WHEN count(*) = any_value(recorded) THEN 'No rank has GPU work or operators'
+            || CASE WHEN any_value(t.others.count) > 0
+                THEN format(': {} of other kinds ({}) are not read', tw_many(any_value(t.others.count), 'span'), any_value(t.others.kinds)) ELSE '' END
         ELSE format('{} of {} {} no {}: left out of all numbers here', count(*), tw_many(any_value(recorded), 'rank'),
             CASE WHEN count(*) = 1 THEN 'has' ELSE 'have' END,
             CASE WHEN EXISTS (FROM tw_timelines WHERE timeline = 'gpu') THEN 'GPU work, unlike the others' ELSE 'operators' END)
@@ -40,6 +47,7 @@ SELECT
         WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)
         WHEN bool_and(source_format = 'nsys')
             THEN 'Record CUDA activity (nsys --trace=cuda,nvtx); operators of a job without a GPU are recorded by torch.profiler, not by nsys'
+        WHEN any_value(t.others.count) > 0 THEN 'Give traces of the PyTorch profiler or of nsys: events of another program in the same format tell nothing here'
         WHEN sum(unread_tasks) > 0 THEN 'Record with a profiler whose device records are Kineto''s or nsys''s'
         ELSE 'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx), with no other profiler at the same time; a truncated Kineto file lacks its kernels'
     END AS advice

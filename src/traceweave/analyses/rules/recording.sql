@@ -15,6 +15,6 @@ SELECT
     upper(message[1]) || message[2:] AS evidence,
     upper(advice[1]) || advice[2:] AS advice
 FROM {{ ref('recording') }}
--- nothing_to_measure says that one
-WHERE kind <> 'no device records'
+-- nothing_to_measure says those
+WHERE kind NOT IN ('no device records', 'nothing to judge')
 GROUP BY message, advice

@@ -4,6 +4,9 @@
 -- try: Record CPU activity too, where no launch is recorded at all; record more steps.
 -- proof: idle_causes
 -- shows: gaps unknown
+WITH unlaunched AS (
+    SELECT 2 * count(*) FILTER (starts_with(copy_kind, 'UVM')) > count(*) AS are_pages FROM gpu_ops WHERE launch_op_id IS NULL
+)
 SELECT
     CASE WHEN i.cause = 'unknown' THEN tw_subject(i.who, 'idles, and no recorded launch', 'idle, and no recorded launch') || ' explains it'
         ELSE tw_subject(i.who, 'waits for work', 'wait for work') || ' from before the recording' END AS title,
@@ -11,11 +14,12 @@ SELECT
     CASE WHEN i.cause = 'unknown' THEN i.cost_ns END AS cost_ns,
     i.opening
     || CASE WHEN i.cause = 'unknown' THEN ', and no recorded launch explains it' ELSE ' for work that waits for what began before the recording' END
-    || i.details AS evidence,
+    || i.details || CASE WHEN i.cause = 'unknown' AND u.are_pages THEN '. Pages of managed memory move as they are touched, and no call launches that' ELSE '' END AS evidence,
     CASE
         WHEN i.cause = 'began_before' THEN 'Record more steps: what this work waited for was not recorded'
+        WHEN u.are_pages THEN 'Between its pages the host works: see what it does before the first kernel and after the last. Prefetch or copy what it touches at once'
         WHEN EXISTS (FROM gpu_ops WHERE launch_op_id IS NOT NULL) THEN 'See gaps for the ops that end them: the profiler recorded what launched others'
         ELSE 'Record CPU activity too (ProfilerActivity.CPU, nsys --trace=cuda); see gaps'
     END AS advice
-FROM {{ ref('idling') }} AS i
+FROM {{ ref('idling') }} AS i CROSS JOIN unlaunched AS u
 WHERE i.cause IN ('unknown', 'began_before')

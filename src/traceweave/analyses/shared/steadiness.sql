@@ -31,6 +31,7 @@ SELECT
     any_value(length_source) AS source,
     min(device_ns) AS device_min_ns,
     max(device_ns) AS device_max_ns,
-    (SELECT CASE WHEN bool_or(source = 'inferred') THEN 'kernels that repeat' WHEN bool_or(source = 'module') THEN 'calls of the model' END FROM steps) AS inferred_from
+    (SELECT CASE WHEN bool_or(source = 'inferred') THEN 'kernels that repeat' WHEN bool_or(source = 'module') THEN 'calls of the model'
+        WHEN bool_or(source = 'recording') THEN 'recordings, each of which counts as one' END FROM steps) AS inferred_from
 FROM lengths
 HAVING count(*) > 0

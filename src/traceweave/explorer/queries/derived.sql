@@ -32,7 +32,7 @@ WITH known AS (
         step,
         min(coalesce(device_start_ns, start_ns)) - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns,
         max(coalesce(device_end_ns, end_ns)) - (SELECT origin_ns FROM memory.explorer.origin) AS end_ns,
-        bool_or(source IN ('inferred', 'module')) AS is_inferred
+        bool_or(source IN ('inferred', 'module', 'recording')) AS is_inferred
     FROM steps
     GROUP BY step
 )

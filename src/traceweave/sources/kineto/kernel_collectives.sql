@@ -1,5 +1,5 @@
 -- communication_kernels -> new_collective_calls: one row per kernel, or per message of a kernel that does several.
--- Input: communication_kernels, known_groups (pg_config of the file), only_groups, new_source.
+-- Input: communication_kernels, known_groups (pg_config of the file), only_groups, only_members, new_source.
 
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
@@ -24,8 +24,8 @@ SELECT
     k.op,
     k.group_name,
     coalesce(k.keys."Process Group Description", g.description) AS group_desc,
-    coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])) AS group_ranks,
-    coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]))) AS group_size,
+    coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]), o.ranks) AS group_ranks,
+    coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])), len(o.ranks)) AS group_size,
     NULL AS comm_id,
     call_number(k.keys) AS seq,
     k.dtype,
@@ -43,4 +43,5 @@ SELECT
     CASE WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
 FROM named AS k
 JOIN new_source AS s ON s.rank = k.rank
-LEFT JOIN known_groups AS g ON g.rank = k.rank AND g.name = k.group_name;
+LEFT JOIN known_groups AS g ON g.rank = k.rank AND g.name = k.group_name
+LEFT JOIN only_members AS o ON o.rank = k.rank AND k.group_name IS NULL AND k.group_size IS NULL;

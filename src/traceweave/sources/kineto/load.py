@@ -168,7 +168,9 @@ def _with_whole_top_level(trace: Trace, properties: Properties) -> Trace:
         return trace
     (known,) = trace.processes
     told = describe_process(trace.path, properties, known.pid)
-    process = replace(told, rank=known.rank, rank_source=known.rank_source)
+    process = replace(
+        told, rank=known.rank, rank_source=known.rank_source, recording=known.recording
+    )
     return replace(trace, processes=(process,))
 
 

@@ -10,6 +10,14 @@ WHERE NOT s.is_merged OR list_contains(g.ranks, s.rank);
 CREATE OR REPLACE TEMP VIEW only_groups AS
 FROM known_groups WHERE source_id IN (SELECT source_id FROM new_groups GROUP BY source_id HAVING count(*) = 1);
 
+-- Who a rank's calls are with where no label says it, as all groups of its file have the same members; one of a rank alone has no calls.
+CREATE OR REPLACE TEMP VIEW only_members AS
+SELECT rank, any_value(list_sort(ranks)) AS ranks
+FROM known_groups
+WHERE coalesce(size, len(ranks), 2) > 1
+GROUP BY rank
+HAVING count(*) = count(ranks) AND count(DISTINCT list_sort(ranks)) = 1;
+
 -- Element count of the first tensor of an operation: shapes are recorded as [[4, 2048], ...] or, for lists,
 -- [[[4, 2048]], ...]; a scalar has the shape [].
 CREATE OR REPLACE TEMP MACRO elements(shape) AS CASE WHEN len(shape) = 0 THEN 1 WHEN list_min(shape) >= 0 THEN TRY_CAST(list_product(shape) AS BIGINT) END;

@@ -10,7 +10,8 @@ WITH json_events AS (
 timed AS (
     SELECT
         * EXCLUDE (ts, dur, cat),
-        lower(cat) AS cat,
+        -- torch.autograd.profiler, which Kineto replaced, names two processes and no categories
+        lower(coalesce(cat, CASE pid WHEN 'CPU functions' THEN 'cpu_op' WHEN 'CUDA functions' THEN 'kernel' END)) AS cat,
         CASE WHEN $ts_us BETWEEN -4e15 AND 4e15 THEN $ts_ns END AS since_base_ns,
         CASE WHEN dur IS NULL THEN 0 WHEN $dur_us BETWEEN -1e15 AND 1e15 THEN $dur_ns END AS duration_ns
     FROM json_events

@@ -157,7 +157,7 @@ CREATE MACRO base.align_by(local_ns, at_ns, offset_ns, drift_ppm, reference_loca
 -- column: duration_ns BIGINT | length of the host's step range on the rank's own clock
 -- column: device_start_ns BIGINT | start of the step's first GPU op; NULL if it has none
 -- column: device_end_ns BIGINT | start of the next step's first GPU op; for the last step the end of its last op. The only step of a rank lasts as long as its range on the host, where its GPU ops take less than half of that
--- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range), 'module' (the model's calls), or 'inferred' from repeating kernels where nothing does
+-- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range), 'module' (the model's calls), 'inferred' from repeating kernels where nothing does, or 'recording' (each of several of the rank)
 -- column: start_local_ns BIGINT | start of the host's step range, rank's own clock
 -- column: device_start_local_ns BIGINT | device_start_ns on the rank's own clock
 -- column: device_end_local_ns BIGINT | device_end_ns on the rank's own clock

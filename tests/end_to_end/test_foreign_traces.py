@@ -1,0 +1,71 @@
+"""Chrome traces that Kineto did not write: read if they are torch's, else said to tell nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traceweave
+
+Events = list[dict[str, Any]]
+
+LEGACY: Events = [
+    {"name": name, "ph": "X", "ts": at, "dur": 100.0, "tid": tid, "pid": pid, "args": {}}
+    for name, at, tid, pid in (
+        ("aten::mm", 0.0, 1, "CPU functions"),
+        ("sgemm", 150.0, 0, "CUDA functions"),
+        ("aten::relu", 300.0, 1, "CPU functions"),
+        ("relu_kernel", 450.0, 0, "CUDA functions"),
+    )
+]
+TENSORFLOW: Events = [
+    {"name": "MatMul", "cat": "Op", "ph": "X", "ts": 10 * i, "dur": 5, "pid": 1, "tid": 0}
+    for i in range(4)
+]
+ASYNC: Events = [
+    {"name": "request", "cat": "serving", "ph": phase, "ts": at, "id": 1, "pid": 1, "tid": 1}
+    for phase, at in (("b", 0), ("e", 900))
+]
+
+
+def _open(events: Events, folder: Path) -> tuple[traceweave.IngestResult, traceweave.Run]:
+    (folder / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    result = traceweave.ingest([folder / "trace.json"], folder / "run.duckdb")
+    return result, traceweave.open(folder / "run.duckdb")
+
+
+def test_torchs_profiler_before_kineto_is_read(tmp_path: Path) -> None:
+    """Two kernels of 100 us, the second 200 us after the first."""
+    result, run = _open(LEGACY, tmp_path)
+    with run:
+        kinds = run.sql("SELECT kind, name FROM host_ops ORDER BY start_ns").to_numpy().tolist()
+        [[window, compute, idle]] = (
+            run.breakdown()[["window_ns", "compute_ns", "idle_ns"]].to_numpy().tolist()
+        )
+    assert result.recording == ()
+    assert kinds == [["op", "aten::mm"], ["op", "aten::relu"]]
+    assert [window, compute, idle] == [400_000, 200_000, 200_000]
+
+
+@pytest.mark.parametrize(
+    ("events", "says"),
+    [
+        (TENSORFLOW, "No rank has GPU work or operators: 4 spans of other kinds (op) are not read"),
+        (ASYNC, "No rank has GPU work or operators"),
+    ],
+)
+def test_what_holds_no_work_is_not_fit_to_judge(tmp_path: Path, events: Events, says: str) -> None:
+    result, run = _open(events, tmp_path)
+    with run:
+        verdicts = run.analyze("recording")["verdict"].tolist()
+        findings = run.findings()["evidence"].tolist()
+        [health] = run.analyze("health").query("answer == 'recording'")["verdict"].tolist()
+    assert [text.split(".")[0] for text in result.recording] == [
+        "rank 0: the file holds no GPU work and no operators"
+    ]
+    assert verdicts == ["unknown"]
+    assert "fit to judge" not in health
+    assert says in findings
