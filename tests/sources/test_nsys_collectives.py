@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import traceweave
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -237,3 +240,32 @@ def test_broken_payloads_are_counted_and_passed_over(tmp_path: Path) -> None:
     )
     assert collectives(loaded, "op, bytes") == [("all_reduce", 4096)]
     assert loaded.issue("payload not decoded") == len(broken)
+
+
+# what was wrong: a report of nsys 2023.4 under a driver of 2025 has 801 calls of NCCL on each of
+# two ranks, a kernel on one and four copies on the other, and was called fit to judge
+@pytest.mark.parametrize("recorded", [True, False])
+def test_calls_of_nccl_without_kernels_have_no_device_records(
+    tmp_path: Path, recorded: bool
+) -> None:
+    rows: list[Row] = []
+    kernels: list[Row] = []
+    for pid, rank in ((11, 0), (22, 1)):
+        rows += [
+            domain(pid),
+            nccl(pid, 0, 9, "ncclCommInitRankConfig", init_payload(COMM, 2, rank, rank)),
+        ]
+        for at in range(10, 60, 10):
+            payload = collective_payload(ALL_REDUCE, COMM, 4096, 0)
+            rows.append(nccl(pid, at, at + 9, "ncclAllReduce", payload))
+            if recorded:
+                name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+                kernels.append(kernel(pid, 100 * at, 100 * at + 50, at + 2, name, deviceId=rank))
+        kernels.append(kernel(pid, 9000, 9050, 70, "gemm", deviceId=rank))
+    load(tmp_path, rows, kernels)
+    result = traceweave.ingest([tmp_path / "nccl.sqlite"], tmp_path / "run.duckdb")
+    said = [
+        "the file has no record of what the device did for 5 launches. The rank is unknown, left"
+        " out of all numbers"
+    ]
+    assert [text.partition(": ")[2] for text in result.recording] == ([] if recorded else said)

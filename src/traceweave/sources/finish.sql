@@ -87,6 +87,19 @@ launching AS (
     JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} IN ('kernel', 'graph')) AS n USING (kind, name)
     GROUP BY h.rank
 ),
+-- or NCCL is called more often than its rank ran anything, as by a profiler that is older than the driver: each call over
+-- several ranks runs a kernel, if not as part of a graph
+asking AS (
+    SELECT h.rank, count(*) AS calls
+    FROM (SELECT rank, kind, name FROM new_host_ops) AS h
+    JOIN (
+        FROM host_names
+        WHERE kind = 'nvtx' AND regexp_matches(name, '^nccl(AllReduce|AllGather|ReduceScatter|Reduce|Broadcast|AllToAll)$')
+    ) AS n USING (kind, name)
+    WHERE (SELECT count(*) FROM new_ranks) > 1
+        AND NOT EXISTS (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} = 'graph')
+    GROUP BY h.rank
+),
 tasks AS (
     SELECT e.rank, count(*) AS tasks
     FROM base.other_events AS e
@@ -98,7 +111,7 @@ tasks AS (
     GROUP BY e.rank
 ),
 devices AS (
-    SELECT rank, mode(device) AS device FROM new_gpu_ops GROUP BY rank
+    SELECT rank, mode(device) AS device, count(*) AS ops FROM new_gpu_ops GROUP BY rank
 )
 SELECT
     r.rank, r.source_id, r.rank_source, r.host, r.pid, coalesce(r.device, d.device) AS device,
@@ -110,10 +123,11 @@ SELECT
     ) AS gpu_name,
     r.world_size, r.backend, r.nccl_version, f.format, e.first_ns AS first_local_ns, e.last_ns AS last_local_ns,
     e.tick_ns, r.base_ns,
-    CASE WHEN d.rank IS NULL THEN l.launches END AS launches, CASE WHEN d.rank IS NULL THEN t.tasks END AS unread_tasks
+    CASE WHEN d.rank IS NULL THEN coalesce(l.launches, a.calls) WHEN a.calls > d.ops THEN a.calls END AS launches, CASE WHEN d.rank IS NULL THEN t.tasks END AS unread_tasks
 FROM new_ranks AS r
 CROSS JOIN finish_source AS f
 LEFT JOIN extents AS e USING (rank)
 LEFT JOIN devices AS d USING (rank)
 LEFT JOIN launching AS l USING (rank)
+LEFT JOIN asking AS a USING (rank)
 LEFT JOIN tasks AS t USING (rank);
