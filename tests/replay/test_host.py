@@ -109,3 +109,24 @@ def test_where_queues_are_full_the_gpu_is_the_bottleneck(
         (row,) = run.stream_analysis("queue_depth").read_all().to_pylist()
     assert half.gain_ns == pytest.approx(0.975 * 96.0 * MS / 2, rel=0.01)
     assert row["blocked_ns"] == pytest.approx(252.6 * MS, rel=1e-3)
+
+
+# what was wrong: windows met on the rank's own clock, and not on the common one
+def test_windows_tile_though_the_clock_steps(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Three windows of 50 us, in each of which 20 are an op; the clock steps by 3 us at 60."""
+    run = Builder(empty_run)
+    run.rank(0)
+    for n in range(3):
+        begin = 50 * n * US
+        run.step(0, n, (begin, begin + 50 * US), (begin, begin + 50 * US))
+        call = run.launch(0, (begin, begin + 1), step=n)
+        run.gpu(0, (begin, begin + 20 * US), launch=call, step=n)
+    run.con.execute(
+        "INSERT INTO clocks SELECT * REPLACE (60_000 AS from_local_ns, 3_000 AS offset_ns)"
+        " FROM clocks"
+    )
+    model = Model(empty_run)
+    assert model.windows.device is not None
+    lengths = model.windows.device.lengths(model.graph.nodes) / US
+    # the last one ends with its op
+    assert lengths.tolist() == [50, 53, 20]

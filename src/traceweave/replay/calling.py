@@ -17,16 +17,25 @@ WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
 """
 
 _LAUNCHING = """
+WITH asked AS (
+    SELECT h.rank, h.pid, h.tid, h.start_ns, h.end_ns
+    FROM (SELECT unnest($ops) AS gpu_op_id) AS g
+    JOIN collectives AS k USING (gpu_op_id)
+    JOIN host_ops AS h ON h.op_id = k.host_op_id
+    WHERE h.kind = 'op'
+),
+around AS (
+    SELECT rank, pid, tid, start_ns, end_ns
+    FROM host_ops SEMI JOIN asked USING (rank)
+    WHERE kind = 'op' AND starts_with(name, 'c10d::')
+)
 SELECT
-    k.rank, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain,
-    coalesce(c.start_ns, h.start_ns) - $origin AS begin,
-    coalesce(c.end_ns, h.end_ns) - $origin AS until
-FROM collectives AS k
-JOIN host_ops AS h ON h.op_id = k.host_op_id
-LEFT JOIN host_ops AS c
-    ON c.rank = h.rank AND c.pid = h.pid AND c.tid = h.tid AND c.depth = h.depth - 1
-    AND c.start_ns <= h.start_ns AND c.end_ns >= h.end_ns AND starts_with(c.name, 'c10d::')
-WHERE h.kind = 'op' AND list_contains($ops, k.gpu_op_id)
+    a.rank, (hash(a.pid, a.tid) >> 1)::BIGINT AS chain,
+    CASE WHEN c.end_ns >= a.end_ns THEN c.start_ns ELSE a.start_ns END - $origin AS begin,
+    CASE WHEN c.end_ns >= a.end_ns THEN c.end_ns ELSE a.end_ns END - $origin AS until
+FROM asked AS a
+ASOF LEFT JOIN around AS c
+    ON c.rank = a.rank AND c.pid = a.pid AND c.tid = a.tid AND c.start_ns <= a.start_ns
 """
 """What launches collectives, with the operator around it, since the graph's origin."""
 

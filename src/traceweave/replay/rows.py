@@ -238,7 +238,12 @@ ORDER BY start_ns
 _STEPS = """
 SELECT
     rank, step, start_ns, end_ns, coalesce(device_start_ns, {none}) AS device_start_ns,
-    coalesce(device_end_ns, {none}) AS device_end_ns
+    coalesce(device_end_ns, {none}) AS device_end_ns,
+    -- on the rank's own clock: the common one may have stepped in between
+    coalesce(
+        device_end_local_ns = lead(device_start_local_ns) OVER (PARTITION BY rank ORDER BY step),
+        FALSE
+    ) AS followed
 FROM steps
 WHERE rank BETWEEN $first AND $last ORDER BY step
 """

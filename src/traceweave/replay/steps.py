@@ -180,8 +180,7 @@ def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     nodes = graph.nodes
     known = np.flatnonzero(part.first_op >= 0)
     begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
-    next_ns = np.append(part.steps["device_start_ns"][known][1:], -1)[: len(known)]
-    follows = part.steps["device_end_ns"][known] == next_ns
+    follows = part.steps["followed"][known] > 0
     next_begin = np.append(begin[1:], -1)[: len(known)]
     begins, ends = _starts(begin), _starts(np.where(follows, next_begin, -1))
     ended = np.flatnonzero(~follows)
