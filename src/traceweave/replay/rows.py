@@ -117,8 +117,10 @@ _HOST_CALLS = f"""
 WITH asking AS (
     SELECT h.rank, h.pid, h.tid, h.start_ns, h.end_ns
     FROM host_ops AS h
-    WHERE h.rank BETWEEN $first AND $last
-        AND h.op_id IN (SELECT host_op_id FROM collectives WHERE gpu_op_id IS NOT NULL)
+    WHERE h.rank BETWEEN $first AND $last AND h.op_id IN (
+        SELECT host_op_id FROM collectives
+        WHERE rank BETWEEN $first AND $last AND gpu_op_id IS NOT NULL
+    )
 ),
 inner_waits AS (
     SELECT w.op_id
