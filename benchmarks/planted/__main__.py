@@ -4,11 +4,11 @@
 
 Seven defects (job.py) are planted into jobs of two ranks with gloo, or fifteen (gpu_job.py) into
 jobs of two ranks that share a GPU, each recorded several times with it, and without it before and
-after, in one process. Asked of the one with it: does a finding
-name the rank, the operator and the steps; does its scenario gain what the mean of the other two
-gained, within the uncertainty that the answer states; and is no wrong advice given? Prints a
-Markdown table, in which the real gain has half the difference of the two without a defect: what
-the machine leaves open. Wants two cores that nobody else uses; kept recordings it asks again.
+after, in one process. Asked of the one with it: does a finding name the rank, the operator and the
+steps; does its scenario gain what the mean of the other two gained, within the uncertainty that the
+answer states; and is no wrong advice given? Prints a Markdown table, in which the real gain has
+half the difference of the two without a defect: what the machine leaves open. Wants two cores that
+nobody else uses; kept recordings it asks again.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def judge(defect: Defect, out: Path) -> Outcome:
 
 def _is_wrong(row: Mapping[str, Any], defect: Defect, cost: float) -> bool:
     said = re.match(defect.wrong, row["rule"]) or re.match(defect.wrong, str(row["advice"]))
-    return bool(said) and (row["cost_ns"] or 0.0) >= cost > 0
+    return bool(said) and (row["cost_ns"] or 0.0) >= cost
 
 
 def rows(names: list[str], times: int, folder: Path) -> Iterator[tuple[str, Outcome]]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import time
-import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from itertools import cycle
@@ -21,16 +20,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from job import BEFORE, EVERY, FIRST_SLOW, Step, record
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
+from torch.profiler import ProfilerActivity, record_function
 from torch.utils.data import DataLoader, Dataset
 
-Step = Callable[[int], None]
-
-BEFORE, RECORDED = 4, 20
-FIRST_SLOW = BEFORE + 5
-EVERY = 4
+RECORDED = 20
 CYCLES_PER_MS = 0.0
 
 
@@ -66,6 +62,22 @@ def finish(loss: torch.Tensor, gradients: torch.Tensor) -> None:
     dist.all_reduce(gradients, async_op=True).wait()
     gradients.div_(2)
     loss.item()
+
+
+def training(layers: list[nn.Linear], bucket_mb: float) -> Step:
+    """A step of DistributedDataParallel over 32 rows."""
+    model = DistributedDataParallel(nn.Sequential(*layers).cuda(), bucket_cap_mb=bucket_mb)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    rows = gpu(32, layers[0].in_features)
+
+    def step(_: int) -> None:
+        loss = model(rows).sum()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        loss.item()
+
+    return step
 
 
 def slow_rank(planted: bool) -> Step:
@@ -114,21 +126,14 @@ def late_loader(planted: bool) -> Step:
 
 def late_batches(planted: bool) -> Step:
     """Rank 1 gets each batch 8 ms late; DDP launches from another thread than the one waiting."""
-    layers = nn.Sequential(*(nn.Linear(128, 128, bias=False) for _ in range(8))).cuda()
-    model = DistributedDataParallel(layers)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    rows = gpu(32, 128)
+    train = training([nn.Linear(128, 128, bias=False) for _ in range(8)], 25)
 
-    def step(_: int) -> None:
+    def step(number: int) -> None:
         with record_function("data_loading"):
             time.sleep(0.008 if planted and dist.get_rank() == 1 else 0)
         for _ in range(4):
             spin(0.5)
-        loss = model(rows).sum()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()
+        train(number)
 
     return step
 
@@ -153,36 +158,13 @@ class Slow(nn.Linear):
 
 def one_bucket(planted: bool) -> Step:
     """DDP reduces 6 layers of 4 MB, 3 ms each, in one bucket at the end in place of one each."""
-    layers = nn.Sequential(*(Slow(1024, 1024, bias=False) for _ in range(6))).cuda()
-    model = DistributedDataParallel(layers, bucket_cap_mb=1000 if planted else 4)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    rows = gpu(32, 1024)
-
-    def step(_: int) -> None:
-        loss = model(rows).sum()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()
-
-    return step
+    return training([Slow(1024, 1024, bias=False) for _ in range(6)], 1000 if planted else 4)
 
 
 def tiny_buckets(planted: bool) -> Step:
     """DDP reduces 64 layers in buckets of one layer in place of one bucket."""
-    layers = nn.Sequential(*(nn.Linear(128, 128, bias=False) for _ in range(64))).cuda()
-    model = DistributedDataParallel(layers, bucket_cap_mb=0.01 if planted else 25)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    rows = gpu(32, 128)
-
-    def step(_: int) -> None:
-        loss = model(rows).sum()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        loss.item()
-
-    return step
+    layers = [nn.Linear(128, 128, bias=False) for _ in range(64)]
+    return training(layers, 0.01 if planted else 25)
 
 
 def metric_read(planted: bool) -> Step:
@@ -392,28 +374,14 @@ def watch(step: Step) -> None:
     dist.barrier()
 
 
-def record(step: Step, file: Path) -> None:
-    """Run the steps of a job, of which the profiler writes the last RECORDED to `file`."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with profile(
-        activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-        schedule=schedule(wait=1, warmup=BEFORE - 1, active=RECORDED, repeat=1),
-        record_shapes=True,
-        on_trace_ready=lambda prof: prof.export_chrome_trace(str(file)),
-    ) as prof:
-        for number in range(BEFORE + RECORDED):
-            step(number)
-            prof.step()
-    dist.barrier()
-
-
 def plant(name: str, out: Path | None) -> None:
     for folder in ("before", "with", "after"):
         if out is None:
             watch(DEFECTS[name](folder == "with"))
             continue
         file = out / name / folder / f"rank{dist.get_rank()}.json.gz"
-        record(DEFECTS[name](folder == "with"), file)
+        every = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
+        record(DEFECTS[name](folder == "with"), file, RECORDED, every)
 
 
 def main() -> None:
@@ -427,13 +395,7 @@ def main() -> None:
     dist.init_process_group("nccl", timeout=timedelta(seconds=60))
     calibrate()
     for name in given.defects:
-        begin = time.perf_counter()
-        try:
-            plant(name, given.out)
-        except Exception:
-            traceback.print_exc()
-        if dist.get_rank() == 0:
-            print(name, f"{time.perf_counter() - begin:.1f} s", flush=True)
+        plant(name, given.out)
     dist.destroy_process_group()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -197,16 +197,21 @@ DEFECTS: dict[str, Callable[[bool], Step]] = {
 }
 
 
-def record(step: Step, file: Path) -> None:
-    """Run the steps of a job, of which the profiler writes the last RECORDED to `file`."""
+def record(
+    step: Step,
+    file: Path,
+    recorded: int = RECORDED,
+    activities: Iterable[ProfilerActivity] = (ProfilerActivity.CPU,),
+) -> None:
+    """Run the steps of a job, of which the profiler writes the last `recorded` to `file`."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with profile(
-        activities=[ProfilerActivity.CPU],
-        schedule=schedule(wait=1, warmup=BEFORE - 1, active=RECORDED, repeat=1),
+        activities=activities,
+        schedule=schedule(wait=1, warmup=BEFORE - 1, active=recorded, repeat=1),
         record_shapes=True,
         on_trace_ready=lambda prof: prof.export_chrome_trace(str(file)),
     ) as prof:
-        for number in range(BEFORE + RECORDED):
+        for number in range(BEFORE + recorded):
             step(number)
             prof.step()
     dist.barrier()
