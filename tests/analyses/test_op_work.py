@@ -8,7 +8,7 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, kernel
 from traceweave.analyses import formulas, placed_ops
-from traceweave.analyses.placed_ops import create_placed_ops
+from traceweave.analyses.runner import provide
 
 
 def _brief(build: Builder, *columns: str, **params: object) -> list[tuple[Any, ...]]:
@@ -113,6 +113,17 @@ def test_products_of_an_optimizer_are_its_own(build: Builder) -> None:
     assert _brief(build, "kind", "flops") == [("optimizer", 7), ("model", 8)]
 
 
+def test_what_runs_in_the_closure_of_an_optimizer_is_the_models(build: Builder) -> None:
+    build.rank(0)
+    build.host(0, (0, 100), "Optimizer.step#Muon.step", "annotation")
+    counted(build, (10, 20), flops=7, depth=1)
+    build.host(0, (30, 60), "autograd::engine::evaluate_function: MmBackward0", "op")
+    counted(build, (40, 50), flops=8, depth=2)
+    counted(build, (70, 80), flops=9, depth=1)
+    found = sorted(_brief(build, "flops", "kind"))
+    assert found == [(7, "model"), (8, "model"), (9, "optimizer")]
+
+
 def test_an_operator_that_launched_nothing_did_nothing(build: Builder) -> None:
     build.rank(0)
     build.rank(1)
@@ -165,7 +176,7 @@ def test_calls_that_differ_in_nothing_that_counts_have_one_signature(build: Buil
             (30, "triton_a", {"Concrete Inputs": [""]}),
         )
     ]
-    create_placed_ops(build.con)
+    provide(build.con, "FROM tw_placed_ops")
     numbers = dict(build.con.execute("SELECT op_id, signature FROM tw_placed_ops").fetchall())
     first, again, other_name, other_values = (numbers[op_id] for op_id in ids)
     assert first == again
@@ -219,11 +230,11 @@ def test_what_was_not_read_to_the_end_is_read_again(
 ) -> None:
     build.rank(0)
     counted(build, (0, 10), flops=7)
-    create_placed_ops(build.con)
+    provide(build.con, "FROM tw_placed_ops")
     with monkeypatch.context() as patch:
         patch.setattr(placed_ops, "_store", _interrupt)
         with pytest.raises(KeyboardInterrupt):
-            create_placed_ops(build.con)
+            provide(build.con, "FROM tw_placed_ops")
     there = "SELECT count(*) FROM duckdb_tables() WHERE table_name = 'tw_placed_ops'"
     assert build.con.execute(there).fetchall() == [(0,)]
     assert _brief(build, "flops") == [(7,)]

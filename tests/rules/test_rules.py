@@ -92,6 +92,13 @@ REAL: dict[str, Rule] = {
                 "Rank 2 keeps 3 ranks waiting 19.6 ms .* Rank 2 waits for data",
                 "More loader workers",
             ),
+            # before a barrier that the other waits in, and a sum that both ask for after it
+            True_(
+                "closure_gloo",
+                [1],
+                "Rank 1 keeps 1 rank waiting 41.0 ms .* Rank 1 waits for data",
+                "More loader workers",
+            ),
             # no range tells where it sleeps
             True_(
                 "odd_groups_gloo",
@@ -309,6 +316,8 @@ REAL: dict[str, Rule] = {
             True_(
                 "ddp_gloo_4ranks", None, "Compute hides 11", "DDP: smaller buckets are not known"
             ),
+            # issued inside Optimizer.step, whose closure runs the backward pass
+            True_("closure_gloo", None, "Compute hides 12", "DDP: smaller buckets are not known"),
             # every rank was recorded, and some calls could not be matched
             True_(
                 "unlisted/tp2_dp2_gloo",

@@ -132,6 +132,16 @@ def test_elementwise_work_inside_an_optimizer_is_the_optimizers_a_product_is_not
     ]
 
 
+def test_what_the_closure_of_an_optimizer_runs_is_not_the_optimizers(load: Any) -> None:
+    step = span("Optimizer.step#Adam.step", 0, 100, cat="user_annotation")
+    backward = {**span("autograd::engine::evaluate_function: AddBackward0", 30, 30), "tid": 8}
+    launches = [launch(10, 5, 1), {**launch(40, 5, 2), "tid": 8}, launch(70, 5, 3)]
+    kernels = [kernel(ADD, 200 + 10 * n, 5, n) for n in (1, 2, 3)]
+    _, query = load([step, backward, *launches, *kernels])
+    classes = [name for _, name, _ in query(CLASSES)]
+    assert classes == ["elementwise", "elementwise", "optimizer"]
+
+
 def test_a_file_is_classed_by_its_own_names_after_another_one() -> None:
     with duckdb.connect() as con:
         for name in ("unheard_of", REDUCE):

@@ -33,7 +33,7 @@ class Input(NamedTuple):
 
     make: Callable[..., Any]
     reads: tuple[str, ...]
-    """The public relations that it makes them of."""
+    """The public relations, and the shared tables, that it makes them of."""
 
 
 _REPLAYED = (
@@ -43,7 +43,7 @@ _REPLAYED = (
 
 INPUTS: Mapping[str, Input] = MappingProxyType(
     {
-        "tw_placed_ops": Input(create_placed_ops, ("gpu_ops", "host_ops", "ranks")),
+        "tw_placed_ops": Input(create_placed_ops, ("gpu_ops", "host_ops", "ranks", "tw_updates")),
         "tw_gpu_peaks": Input(create_gpu_peaks, ("ranks",)),
         "tw_critical_path": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_path_changes": Input(_of_replay("create_replay_tables"), _REPLAYED),

@@ -73,13 +73,13 @@ _RANGES = """
 SELECT
     hash(rank, pid, tid) AS thread,
     start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns,
-    CASE WHEN kind <> 'op' THEN 4::UTINYINT
-        WHEN contains(name, 'Compiled') THEN 3 ELSE 1 END AS sort
+    CASE WHEN contains(name, 'Compiled') THEN 3::UTINYINT ELSE 1 END AS sort
 FROM host_ops
-WHERE {ranks} AND (
-    (kind = 'op' AND starts_with(name, 'autograd::engine::evaluate_function: '))
-    OR (kind = 'annotation' AND starts_with(name, 'Optimizer.step#'))
-)
+WHERE {ranks} AND kind = 'op' AND starts_with(name, 'autograd::engine::evaluate_function: ')
+UNION ALL
+SELECT hash(rank, nullif(pid, -1), nullif(tid, -1)), start_local_ns, end_local_ns, 4
+FROM tw_updates
+WHERE {ranks}
 """
 
 # sort: number of the class, whether it computes in TF32, and whether it is compute. The name is

@@ -319,6 +319,7 @@ def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], question:
     for name in sorted(set(names) - question.made):
         if name in INPUTS:
             question.hold(con, INPUTS[name].reads)
+            create_named(con, INPUTS[name].reads, question)
             INPUTS[name].make(con)
         elif name in _FUNCTIONS and name not in there:
             # another connection to the instance may have: to ask which are there takes DuckDB

@@ -61,7 +61,11 @@ COLUMNS = {
 """By kind: the columns of nodes that it is, and of which sorts of nodes."""
 
 ON_CPU = {
-    "launch": (("delay", (COMPUTE,)), ("launch_lag", (ARRIVAL, COMMUNICATION))),
+    "launch": (
+        ("delay", (COMPUTE, CALL)),
+        ("length", (CALL,)),
+        ("launch_lag", (ARRIVAL, COMMUNICATION)),
+    ),
     "device_delay": (),
 }
 """The same in a run without a GPU."""
@@ -72,7 +76,7 @@ _HELD = (
     ("launch_lag", _LAUNCHED),
 )
 """The same of what keeps a host thread from launching, and in a run without a GPU:"""
-_HELD_ON_CPU = (("held", (COMPUTE,)),)
+_HELD_ON_CPU = (("held", (COMPUTE, CALL)),)
 
 
 _NO_CALL = -2

@@ -367,7 +367,7 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
     return Nodes(
         rank=np.full(count, rows.rank),
         chain=cpu["chain"],
-        sort=np.full(count, COMPUTE),
+        sort=np.where(cpu["asks"] > 0, CALL, COMPUTE),
         start=cpu["start_ns"],
         length=cpu["end_ns"] - cpu["start_ns"],
         lag=np.where(leads, FREE, 0),

@@ -142,15 +142,24 @@ LEFT JOIN inner_waits AS i ON i.op_id = h.op_id
 WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 """
 
-# in a run without a GPU
+# in a run without a GPU: what computes, and what asks for collectives, until it waits for them
 _CPU_OPS = """
 SELECT
     d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
-    coalesce(d.step, -1) AS step
+    coalesce(d.step, -1) AS step, FALSE AS asks
 FROM device_ops AS d
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c ON c.class = 'operator'
 WHERE d.rank BETWEEN $first AND $last AND d.timeline = 'cpu' AND d.category = 'compute'
+UNION ALL BY NAME
+SELECT
+    h.rank, h.op_id, h.tid AS chain, h.start_ns,
+    min(CASE WHEN h.end_ns < k.end_ns THEN h.end_ns ELSE greatest(h.start_ns, k.start_ns) END)
+        AS end_ns,
+    -1 AS name_id, -1 AS class_id, coalesce(h.step, -1) AS step, TRUE AS asks
+FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
+WHERE h.rank BETWEEN $first AND $last AND k.gpu_op_id IS NULL AND h.kind = 'op'
+GROUP BY ALL
 """
 
 _COLLECTIVES = """
@@ -190,7 +199,7 @@ FROM collective_instances;
 _MOST_NODES = """
 SELECT
     (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
-    + 2 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
+    + 3 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
     + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
     + (SELECT count(*) FROM ranks)
 """

@@ -216,7 +216,7 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
         # other threads than the one with most operators serve collectives
         chain = nodes.chain[mine]
         threads, count = np.unique(chain[sort == COMPUTE], return_counts=True)
-        on_host = (sort == COMPUTE) & (chain == threads[np.argmax(count)])
+        on_host = np.isin(sort, (COMPUTE, CALL)) & (chain == threads[np.argmax(count)])
     host = np.flatnonzero(on_host) + mine.start
     end = nodes.start[host] + nodes.length[host]
     order = np.argsort(end, kind="stable")

@@ -90,17 +90,41 @@ ASOF LEFT JOIN (SELECT * FROM marks WHERE is_gradient) AS g
 ASOF LEFT JOIN (SELECT * FROM marks WHERE NOT is_gradient) AS m
     ON m.rank = i.rank AND m.pid = i.pid AND m.tid = i.tid AND i.start_ns >= m.start_ns;
 
--- rows: tw_issued_within(family) | the collectives that the host issued inside a range of a family, 'optimizer' or 'sharding' of tw_range_names: call_id
+-- table: tw_updates | ranges in which the optimizer updates parameters, as host_ops has them (numbers that it lacks are -1): rank, step, pid, tid, start_ns, end_ns, and the same on the rank's own clock. One that runs forward and backward pass too, as the closure that Lightning gives it, begins where the last operator of autograd in it ends
+WITH ranges AS (
+    SELECT rank, step, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, start_ns, end_ns, start_local_ns, duration_ns
+    FROM host_ops
+    WHERE kind IN ('annotation', 'nvtx') AND name IN (SELECT name FROM tw_range_names WHERE optimizer IS NOT NULL)
+),
+backward AS (
+    SELECT
+        rank, coalesce(pid, -1) AS pid, start_local_ns,
+        max(start_local_ns + duration_ns) OVER (PARTITION BY rank, coalesce(pid, -1) ORDER BY start_local_ns ROWS UNBOUNDED PRECEDING) AS until_local_ns
+    FROM host_ops
+    WHERE kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL)
+        AND EXISTS (FROM ranges)
+),
+closures AS (
+    SELECT r.*, CASE WHEN b.start_local_ns >= r.start_local_ns THEN b.until_local_ns - r.start_local_ns ELSE 0 END AS closure_ns
+    FROM ranges AS r
+    ASOF LEFT JOIN backward AS b ON b.rank = r.rank AND b.pid = r.pid AND b.start_local_ns < r.start_local_ns + r.duration_ns
+)
+SELECT
+    rank, step, pid, tid, start_ns + closure_ns AS start_ns, end_ns,
+    start_local_ns + closure_ns AS start_local_ns, start_local_ns + duration_ns AS end_local_ns
+FROM closures;
+
+-- rows: tw_issued_within(family) | the collectives that the host issued inside ranges of a family, 'optimizer' (tw_updates) or 'sharding' (of tw_range_names): call_id
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
 WITH ranges AS (
-    SELECT
-        rank,
-        coalesce(pid, -1) AS pid,
-        coalesce(tid, -1) AS tid,
-        start_ns,
-        max(end_ns) OVER (PARTITION BY rank, coalesce(pid, -1), coalesce(tid, -1) ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
-    FROM host_ops
-    WHERE kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE CASE family WHEN 'optimizer' THEN optimizer ELSE sharding END IS NOT NULL)
+    SELECT rank, pid, tid, start_ns, max(end_ns) OVER (PARTITION BY rank, pid, tid ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
+    FROM (
+        SELECT rank, pid, tid, start_ns, end_ns FROM tw_updates WHERE family = 'optimizer'
+        UNION ALL
+        SELECT rank, coalesce(pid, -1), coalesce(tid, -1), start_ns, end_ns
+        FROM host_ops
+        WHERE family = 'sharding' AND kind NOT IN ('runtime', 'driver', 'os') AND name IN (SELECT name FROM tw_range_names WHERE sharding IS NOT NULL)
+    )
 )
 SELECT i.call_id
 FROM tw_issued AS i

@@ -10,8 +10,8 @@
 -- column: drained_ns BIGINT | when the last stage had finished
 WITH optimizers AS (
     SELECT rank, step, min(start_ns) AS optimizer_ns
-    FROM host_ops
-    WHERE name IN (SELECT name FROM tw_range_names WHERE optimizer IS NOT NULL) AND rank IN (SELECT rank FROM {{ ref('pipeline_stages') }})
+    FROM tw_updates
+    WHERE rank IN (SELECT rank FROM {{ ref('pipeline_stages') }})
     GROUP BY rank, step
 ),
 computed AS (

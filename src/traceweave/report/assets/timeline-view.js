@@ -158,8 +158,8 @@ const TraceweaveTimelineView = (() => {
     const [size, unit] = unitOf(Math.max(Math.abs(view.until - base), 1));
     const digits = Math.min(Math.max(0, -Math.floor(Math.log10(every / size) + 1e-9)), 6);
     for (let ns = Math.ceil(view.from / every) * every; ns <= view.until; ns += every) {
-      const x = Math.round(toX(view, width, ns)) + 0.5;
-      const label = `${((ns - base) / size).toFixed(digits)} ${unit}`;
+      const [x, at] = [Math.round(toX(view, width, ns)) + 0.5, ns - base];
+      const label = `${(at / size).toFixed(digits)} ${unit}`;
       pen.fillStyle = colours.line;
       pen.fillRect(x, 0, 1, tall);
       pen.fillStyle = colours.soft;
