@@ -60,9 +60,10 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("statements", "at_a_time"),
-    first_at_once([(WITHIN[::5], 3), (WITHIN, 1)]),
+    [(WITHIN[::5], 3), (WITHIN, 1)],
     ids=["some, 3 ranks at a time", "1 rank at a time"],
 )
 def test_recorded_on_cpus(
@@ -111,9 +112,7 @@ def test_gaps_are_within_ranks() -> None:
     assert len(WITHIN) < len(sql_files(""))
 
 
-def test_small_runs_are_asked_as_a_whole(
-    simulated_database: Callable[[Config], Path],
-) -> None:
+def test_small_runs_are_asked_as_a_whole(simulated_database: Callable[[Config], Path]) -> None:
     with traceweave.open(simulated_database(SLOW_GPU)) as run:
         assert batches.divide(run.con, find("gaps")) == []
 

@@ -49,7 +49,8 @@ def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., 
                 run.sql(f"{change}; SELECT 1")
 
 
-@pytest.mark.parametrize("analysis", first_at_once(["breakdown", "stragglers"]))
+@first_at_once()
+@pytest.mark.parametrize("analysis", ["breakdown", "stragglers"])
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(
     fixtures: Path, database_of: Callable[..., Path], analysis: str
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses import find, rules
 from traceweave.analyses.reference import findings_markdown
 from traceweave.store.database import open_database
@@ -158,9 +158,7 @@ def test_waiting_that_no_straggler_explains_is_imbalance(
     assert late is None or found["straggler"]["ranks"] == [late]
 
 
-def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
-    build: Builder,
-) -> None:
+def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(build: Builder) -> None:
     """In every step each rank computes 200 us longer once: as much in all, and each waits once."""
     _steps(build)
     build.group(0, [0, 1])
@@ -364,15 +362,16 @@ def _transfers(build: Builder, role: str, op: str) -> None:
         build.collective({0: span, 1: span}, op, step=step, bytes_=1_000_000)
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("role", "op", "rule", "advice"),
     [
-        ("dp", "all_reduce", "poor_overlap", "DDP: smaller buckets are not known"),
         ("dp", "all_gather", "poor_overlap", "Gather the next shards"),
-        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
         ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in chunks"),
-        ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
         ("tp", "all_reduce", "communication_bound", "Tensor parallelism: fewer ranks per group"),
+        ("dp", "all_reduce", "poor_overlap", "DDP: smaller buckets are not known"),
+        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
+        ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
     ],
 )
 def test_advice_on_transfers_fits_what_the_group_is_for(
@@ -406,12 +405,13 @@ def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) 
     assert found["communication_bound"]["advice"].startswith("Tensor parallelism: ")
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("around", "advice"),
     [
         ("FSDP::all_gather (1)", "FSDP: gathering a unit ahead is not known"),
-        ("FullyShardedDataParallel.forward", "FSDP: gathering a unit ahead is not known"),
         ("Optimizer.step#NorMuon.step", "Issued inside Optimizer.step"),
+        ("FullyShardedDataParallel.forward", "FSDP: gathering a unit ahead is not known"),
         ("forward", "Gather the next shards"),
     ],
 )
@@ -480,6 +480,7 @@ def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
     assert found.loc["pipeline_wait", "severity"] == "info"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("seen", "each", "is_slow"),
     [
@@ -613,6 +614,7 @@ def test_a_real_gpu_made_slower_by_a_tenth_is_found(
     assert row["evidence"].startswith(says)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("role", "rule", "evidence"),
     [
@@ -643,9 +645,9 @@ def test_waiting_for_ranks_that_were_not_recorded_is_not_called_transfer(
     assert (row["cost_ns"], row["severity"]) == (whole["cost_ns"], whole["severity"])
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("op", "words"),
-    [("broadcast", "broadcast"), ("unknown", "calls of an unknown operation")],
+    ("op", "words"), [("broadcast", "broadcast"), ("unknown", "calls of an unknown operation")]
 )
 def test_what_makes_not_all_ranks_wait_is_said_to_include_waiting(
     build: Builder, op: str, words: str
@@ -807,13 +809,14 @@ def test_batches_of_an_engine_differ_in_what_they_have_to_do(
 MEAN = ", mean over the ranks"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("late", "of", "grew"),
     [
         (0, "", "1.00 ms"),
+        (600, MEAN, "1.00 ms on ranks 0, 2, 600 us of it waiting for rank 1"),
         # ranks 0 and 2 communicate for 1000 us more, rank 1 for 600: 867; of that 267 are waits
         (400, "", "867 us"),
-        (600, MEAN, "1.00 ms on ranks 0, 2, 600 us of it waiting for rank 1"),
         (1000, MEAN, "1.00 ms on ranks 0, 2, all of it waiting for rank 1"),
     ],
 )

@@ -121,12 +121,11 @@ def test_what_a_run_has_since_is_found(build: Builder) -> None:
     assert len(rows(build.con, "syncs")) == 1
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("trace", "names"),
-    first_at_once(
-        [("ddp_gloo_straggler", ["findings", "health"])]
-        + [(trace, [one.name for one in catalog()]) for trace in ("pipeline_1f1b",)]
-    ),
+    [("ddp_gloo_straggler", ["findings", "health"])]
+    + [(trace, [one.name for one in catalog()]) for trace in ("pipeline_1f1b",)],
 )
 def test_answers_are_those_of_statements_that_are_all_planned(
     request: pytest.FixtureRequest,

@@ -90,9 +90,9 @@ def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) 
     assert issues.loc["no usable timestamp", "events"] == 2
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    "name",
-    first_at_once(["kineto/megatron_tp2", "cases/overrun_ref", "cases/moe", "kineto/diff_test"]),
+    "name", ["kineto/megatron_tp2", "cases/overrun_ref", "cases/moe", "kineto/diff_test"]
 )
 def test_sound_records_are_fit_to_judge(corpus: Path, database_of: Database, name: str) -> None:
     with traceweave.open(database_of(corpus / name)) as run:

@@ -56,8 +56,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @nightly
 @pytest.mark.parametrize(
-    "run",
-    ["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"],
+    "run", ["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"]
 )
 def test_what_is_kept_is_what_is_computed(
     corpus: Path, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
@@ -103,7 +102,8 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
     assert ranks != (2,)
 
 
-@pytest.mark.parametrize("rows", first_at_once([b"no rows", b"", None]))
+@first_at_once()
+@pytest.mark.parametrize("rows", [b"no rows", b"", None])
 def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:
     """Somebody wrote them who knows what they have to be called."""
     before = _answers(copy)

@@ -280,10 +280,11 @@ def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) 
     assert _tail(build)[2] == "transfer"
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "rank", "cause"),
     # INDEX: rank 3 computes longer; rank 2 is 1,010 ms per step in a range of its host
-    first_at_once([("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")]),
+    [("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")],
 )
 def test_known_late_ranks_are_behind_the_tails(
     corpus: Path, database_of: Callable[..., Path], name: str, rank: int, cause: str

@@ -37,8 +37,9 @@ def _noted(con: duckdb.DuckDBPyConnection, truth: Path) -> dict[int, tuple[objec
     return found
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("name", "pairs"), first_at_once([("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)])
+    ("name", "pairs"), [("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)]
 )
 def test_pairs_are_those_that_the_job_noted(
     fixtures: Path, database_of: Callable[..., Path], name: str, pairs: int

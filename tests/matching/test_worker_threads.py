@@ -240,7 +240,8 @@ def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
     assert found == matched
 
 
-@pytest.mark.parametrize("groups", first_at_once([24, 400]))
+@first_at_once()
+@pytest.mark.parametrize("groups", [24, 400])
 def test_many_groups_of_the_same_members_count_as_one(
     empty_run: duckdb.DuckDBPyConnection, groups: int
 ) -> None:
@@ -377,10 +378,7 @@ def test_a_file_that_ends_early_leaves_only_its_own_rank_open(
         cut = len(text) * 7 // 10 if path.name == "rank1.json.gz" else None
         (tmp_path / path.stem).write_bytes(text[:cut])
     assert not ingest(tmp_path, tmp_path / "run.duckdb").ok
-    with (
-        open_database(tmp_path / "run.duckdb") as told,
-        open_database(database_of(whole)) as true,
-    ):
+    with open_database(tmp_path / "run.duckdb") as told, open_database(database_of(whole)) as true:
         instances = (
             "SELECT list((rank, start_local_ns) ORDER BY rank) AS calls FROM collectives"
             " WHERE collective_id IS NOT NULL GROUP BY collective_id HAVING NOT list_contains("

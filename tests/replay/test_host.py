@@ -19,7 +19,8 @@ from traceweave.replay.model import Model
 MS = 1000 * US
 
 
-@pytest.mark.parametrize("synced", first_at_once([True, False]))
+@first_at_once()
+@pytest.mark.parametrize("synced", [True, False])
 @pytest.mark.parametrize("device", [(0, 100), (60, 100), (60, 80)])
 def test_the_only_step_is_as_long_as_steps_says(
     empty_run: duckdb.DuckDBPyConnection, device: tuple[int, int], synced: bool

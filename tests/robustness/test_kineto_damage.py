@@ -274,8 +274,7 @@ def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int
 
     outcome = load(
         document(
-            GOOD,
-            top=b'"schemaVersion":1,"a":{"b":[%b]},' % (b'{"traceEvents":[]},' * keys + b"0"),
+            GOOD, top=b'"schemaVersion":1,"a":{"b":[%b]},' % (b'{"traceEvents":[]},' * keys + b"0")
         )
     )
 
@@ -283,8 +282,10 @@ def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int
     assert time.process_time() - began < 20
 
 
-@pytest.mark.parametrize("apart", first_at_once([503, 29]))
-@pytest.mark.parametrize("indent", first_at_once([2, None]))
+@first_at_once()
+@pytest.mark.parametrize("apart", [503, 29])
+@first_at_once()
+@pytest.mark.parametrize("indent", [2, None])
 @pytest.mark.parametrize("pack", at_once([bytes, gzip.compress], bytes))
 def test_zeros_at_any_place_cost_what_they_cover_and_are_said(
     load: Load, indent: int | None, pack: Callable[[bytes], bytes], apart: int

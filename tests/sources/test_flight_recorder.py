@@ -176,15 +176,14 @@ def recorded(fixtures: Path, name: str, folder: Path) -> Path:
     return folder
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "groups"),
-    first_at_once(
-        [
-            ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-            ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-            ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
-        ]
-    ),
+    [
+        ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+        ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+        ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
+    ],
 )
 def test_dumps_beside_traces_tell_group_and_number(
     name: str, groups: list[list[int]], fixtures: Path, tmp_path: Path
