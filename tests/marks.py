@@ -23,21 +23,24 @@ def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
 
 
 def first_at_once(count: int = 1) -> Callable[[Test], Test]:
-    """Leave the parameters of the decorator below, after the first `count`, to nights.
-
-    Several parameters of a test are a tuple, as pytest takes them.
-    """
+    """Leave the parameters of the decorator below, after the first `count`, to nights."""
 
     def leave(test: Test) -> Test:
         *others, below = test.pytestmark
         names, values = below.args[0], list(below.args[1])
         assert 0 < count < len(values)
-        rest = (value if isinstance(value, tuple) else (value,) for value in values[count:])
         test.pytestmark = others
-        all_ = [*values[:count], *(pytest.param(*value, marks=nightly) for value in rest)]
-        return pytest.mark.parametrize(names, all_, **below.kwargs)(test)
+        whole = isinstance(names, str)
+        every = [*values[:count], *(_by_night(value, whole) for value in values[count:])]
+        return pytest.mark.parametrize(names, every, **below.kwargs)(test)
 
     return leave
+
+
+def _by_night(value: Any, whole: bool) -> Any:
+    if hasattr(value, "marks"):  # of pytest.param
+        return value._replace(marks=[*value.marks, nightly])
+    return pytest.param(*((value,) if whole else value), marks=nightly)
 
 
 by_night = False

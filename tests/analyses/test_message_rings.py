@@ -12,7 +12,7 @@ from tests.marks import first_at_once, nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("desc", "turns", "role", "staged"),
     [

@@ -246,7 +246,7 @@ def _one_step_less(events: Events, chance: random.Random) -> None:
             marks=nightly,
         ),
         (_no_metadata, "no metadata", "3 of 6 NCCL kernels tell neither group nor size"),
-        (_one_long_op, "one op", "of the time that the GPU is busy"),
+        pytest.param(_one_long_op, "one op", "of the time that the GPU is busy", marks=nightly),
         pytest.param(
             _one_step_less,
             "fewer steps",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -18,13 +19,10 @@ from traceweave.cli import main
 from traceweave.store.draft import changing
 
 
-@pytest.fixture(scope="module")
-def kept(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def kept(fixtures: Path, database_of: Callable[..., Path]) -> Path:
     """A run that keeps its answers."""
-    path = tmp_path_factory.mktemp("kept") / "run.duckdb"
-    assert traceweave.ingest([fixtures / "ddp_gloo_straggler"], path).ok
-    traceweave.keep_answers(path)
-    return path
+    return database_of(fixtures / "ddp_gloo_straggler")
 
 
 @pytest.fixture

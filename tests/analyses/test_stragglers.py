@@ -332,6 +332,7 @@ def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -
     assert _cause(build) == (0, "copies", None, 1.0, None)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("host", "want"),
     [
@@ -353,6 +354,7 @@ def test_longer_idling_is_named_after_the_gap(
     assert _cause(build) == want
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("called", "held", "want"),
     [
@@ -501,16 +503,16 @@ def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
     assert chances == {0: 1, 1: 1, 2: pytest.approx(3 / 9)}
 
 
-@first_at_once(3)
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("case", "rank", "is_chance"),
     [
         # one collective of a balanced run
         ("two_groups_gloo", 0, True),
-        # two ranks: one in three of three steps, by 3 to 6 ms
-        ("fsdp1_gloo", 1, True),
         # in every step
         ("ddp_gloo_straggler", 2, False),
+        # two ranks: one in three of three steps, by 3 to 6 ms
+        ("fsdp1_gloo", 1, True),
         ("slow_rank_2x2_gloo", 0, False),
         # in two of four steps
         ("fsdp2_gloo", 1, True),

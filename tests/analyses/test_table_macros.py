@@ -75,6 +75,7 @@ def test_the_rows_are_those_of_the_analysis_on_cpu(
 
 
 @pytest.mark.parametrize("name", at_once(INSTALLED, "groups"))
+@nightly
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:

@@ -114,6 +114,7 @@ def test_a_rank_alone_waits_for_nobody(build: Builder) -> None:
     assert row["last_rank"] is None
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(
     ("size", "bucket"),
     [

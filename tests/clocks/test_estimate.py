@@ -292,17 +292,18 @@ def test_the_true_offset_lies_inside_the_bound(
     )  # fmt: skip
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     "job",
     [
-        Job(end_jitter=0.5, ring_bias=34, wander_apart_us=100, seed=2166),
         Job(end_jitter=7, ring_bias=4, wander_apart_us=100, with_hosts=True, seed=3340),
         Job(
             end_jitter=37.5, ring_bias=45, jump_us=200, wander_apart_us=100, with_hosts=True,
             seed=12,
         ),
+        Job(end_jitter=0.5, ring_bias=34, wander_apart_us=100, seed=2166),
     ],
-    ids=["calm ends", "named hosts", "noisy ends"],
+    ids=["named hosts", "noisy ends", "calm ends"],
 )  # fmt: skip
 def test_ten_calls_of_a_clock_that_wanders_widen_its_bound(job: Job) -> None:
     """Errors of 48 to 88 us had bounds of 10 to 78 us: so few ends were not asked whether they

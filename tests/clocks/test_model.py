@@ -65,7 +65,6 @@ CASES += [
 ]
 AT_ONCE = {
     "GPUs apart",
-    "hosts step and wander",
     "a clock per rank",
     "ring, pipeline",
 }

@@ -16,7 +16,7 @@ from traceweave.replay.nodes import CALL
 from traceweave.replay.single_steps import Steps, apart, steps_of
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     "name", ["ddp_gloo_straggler", "kineto/torchrec_4", "pipeline_1f1b", "kineto/megatron_tp8"]
 )

@@ -30,9 +30,7 @@ def accounted(outcome: Outcome) -> bool:
     return skipped == sum(i.count for i in outcome.issues if i.kind.startswith("skipped: "))
 
 
-@pytest.mark.parametrize(
-    "share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.5, 0.9999)
-)
+@pytest.mark.parametrize("share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.9999))
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
     data = gzip.compress(export, 1) if packed else export
@@ -44,7 +42,7 @@ def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> 
         assert 2000 < outcome.stored <= 3157
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize("seed", range(6))
 def test_an_export_with_wrong_bytes(load: Load, export: bytes, seed: int) -> None:
     chance = random.Random(seed)
@@ -114,7 +112,7 @@ def without_first_page(path: Path, table: str) -> bytes:
     return bytes(data)
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     "table",
     ["PROCESSES", "StringIds", "OSRT_API", "ENUM_NSYS_EVENT_CLASS", "META_DATA_CAPTURE",

@@ -105,6 +105,7 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
 @pytest.mark.parametrize("command", [["sql", "--install"], ["align"]])
 @first_at_once()
 @pytest.mark.parametrize("more", [0, -(1 << 30), 70_000, 140_000])
+@nightly
 def test_a_full_disk_leaves_a_database_that_is_changed_as_it_was(
     tmp_path: Path, made: Path, command: list[str], more: int
 ) -> None:
@@ -174,6 +175,7 @@ DATABASES = [
 ]
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(("change", "message", "replaceable"), DATABASES)
 def test_a_file_that_is_no_database_of_ours_is_refused(
     tmp_path: Path,

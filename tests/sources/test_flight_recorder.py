@@ -136,6 +136,7 @@ def test_what_is_no_operation_is_counted(tmp_path: Path) -> None:
         assert run.issues().set_index("kind").loc["no operation", "events"] == 2
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("names", "ranks"),
     [
@@ -154,6 +155,7 @@ def test_the_name_says_the_rank(names: list[str], ranks: list[int], tmp_path: Pa
     assert [source.ranks for source in result.sources] == [(rank,) for rank in ranks]
 
 
+@first_at_once()
 @pytest.mark.parametrize("names", [["first", "second"], ["dump_node1", "dump_node2"]])
 def test_where_it_does_not_the_user_is_asked(names: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "in"
