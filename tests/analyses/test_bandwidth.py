@@ -48,6 +48,7 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 
 
+@first_at_once(5)
 @pytest.mark.parametrize(
     ("op", "factor"),
     [

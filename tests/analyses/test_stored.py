@@ -102,6 +102,7 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
 
 @first_at_once()
 @pytest.mark.parametrize("rows", [b"no rows", b"", None])
+@nightly
 def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:
     """Somebody wrote them who knows what they have to be called."""
     before = _answers(copy)

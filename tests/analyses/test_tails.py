@@ -257,6 +257,7 @@ def test_a_tail_that_is_waiting_names_the_late_rank(build: Builder) -> None:
     assert _tail(build) == (2, 600 * US, "late arrival", share, 1, [3, 5], True)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("other", "told"), [("gather", "other collectives"), ("copy", "copies"), (None, "transfer")]
 )

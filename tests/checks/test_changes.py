@@ -33,7 +33,7 @@ CHANGE = """
 """
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("increase", "result"),
     [('"10 %"', "ok"), ('"39 ns"', "crossed"), ("40", "ok"), ('"9 %"', "crossed")],

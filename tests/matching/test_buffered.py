@@ -91,6 +91,7 @@ def view_of_calls(con: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+@first_at_once()
 @pytest.mark.parametrize("in_steps_of", [0, 6])
 def test_buffered_messages_are_matched_and_tell_the_clocks_where_they_were_waited_for(
     empty_run: duckdb.DuckDBPyConnection, in_steps_of: int

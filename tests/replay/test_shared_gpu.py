@@ -24,7 +24,7 @@ from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("trace", "scenario", "real_ms"),
     [

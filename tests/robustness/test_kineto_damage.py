@@ -214,6 +214,7 @@ def test_phases_nobody_knows_are_kept(load: Load, con: duckdb.DuckDBPyConnection
     assert [(issue.kind, issue.count) for issue in outcome.issues] == [("no phase", 1)]
 
 
+@first_at_once()
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_an_event_too_large_is_left_out_and_counted(
     load: Load, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
@@ -228,6 +229,7 @@ def test_an_event_too_large_is_left_out_and_counted(
     assert outcome.damaged == "an event is larger than 64 MiB"
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [

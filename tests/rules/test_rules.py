@@ -707,7 +707,6 @@ SILENT = {f"{name}-{trace}": (name, trace) for name, rule in REAL.items() for tr
     "case",
     at_once(
         TRUE, "straggler-ddp_gloo_straggler",
-        "missing_ranks-kineto/sampled_2of128",
     ),
 )  # fmt: skip
 def test_a_rule_speaks_where_it_is_true(found_in: Found, case: str) -> None:
@@ -768,7 +767,7 @@ def test_waiting_for_a_rank_that_is_not_seen_is_no_tail(
     assert "long_tail" not in said
 
 
-@pytest.mark.parametrize("name", at_once(CHANGED, "lost_events"))
+@pytest.mark.parametrize("name", at_once(CHANGED))
 def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     corpus: Path,
     fixtures: Path,

@@ -83,6 +83,7 @@ HOSTILE = {
 }
 
 
+@first_at_once(5)
 @pytest.mark.parametrize("name", at_once(HOSTILE, *HOSTILE.keys() - {"memo bomb"}))
 def test_a_hostile_dump_is_refused_in_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

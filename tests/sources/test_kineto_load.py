@@ -281,6 +281,7 @@ def test_marks_counters_memory_and_metadata_are_kept(load: Any) -> None:
     ) == [("cuda:2", "free", -512, 4096, 1024, 2048)]
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("models", "name"), [(("H100", "H100"), "H100"), (("H100", "T4"), None), ((), None)]
 )

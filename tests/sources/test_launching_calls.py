@@ -49,7 +49,7 @@ def test_every_op_of_a_simulated_run_has_its_call(
         assert ops == launched == timed > 0
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     "name", ["kineto/amd_mi250", "nsys/fsdp_2rank_after__2026.2.sqlite", "kineto/nanogpt_8xh100"]
 )

@@ -297,7 +297,7 @@ def test_times_that_only_the_events_tell_are_looked_at_before_anything_is_writte
         assert ranks.fetchall() == [(0,), (1,)]
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

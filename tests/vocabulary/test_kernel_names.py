@@ -39,7 +39,7 @@ def test_names_from_elsewhere() -> None:
     assert_agree(read_labels(ELSEWHERE), (0.86, 0.97))
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     "folder", ["deepseek_train", "diff_test", "ep_moe_b200_seq", "megatron_tp8", "nanogpt_8xh100"]
 )
