@@ -38,7 +38,7 @@ CHANGES = "DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks
 
 
 def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         run.health()
         held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
         assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)

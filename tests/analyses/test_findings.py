@@ -34,6 +34,15 @@ def _compute(build: Builder, rank: int, step: int, until: int, length: int = 100
     build.gpu(rank, (at, at + until), step=step, launch=build.launch(rank, (at, at + 10)))
 
 
+def _meet(
+    build: Builder, spans: dict[int, tuple[int, int]], op: str = "all_reduce", **more: Any
+) -> None:
+    """One operation on some ranks, with a kernel on each."""
+    for rank, span in spans.items():
+        build.gpu(rank, span, "communication", "nccl", 20, step=more["step"])
+    build.collective(spans, op, **more)
+
+
 def _by_rule(build: Builder, *names: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return what some rules find, with their own bounds as costs: test_fixes.py has those
     replayed.
@@ -48,11 +57,8 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
         at = step * 1000 * US
         _compute(build, 0, step, 600 * US)
         _compute(build, 1, step, late)
-        for rank, start in ((0, 600 * US), (1, late)):
-            build.gpu(rank, (at + start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {0: (at + 600 * US, at + 1000 * US), 1: (at + late, at + 1000 * US)}, step=step
-        )
+        end = at + 1000 * US
+        _meet(build, {0: (at + 600 * US, end), 1: (at + late, end)}, step=step)
     found = _by_rule(build, "straggler", "imbalance", "poor_overlap")
     row = found["straggler"]
     # rank 0 waits 300 us of the 1000 us of a step on average
@@ -145,11 +151,8 @@ def test_waiting_that_no_straggler_explains_is_imbalance(
         starts = ready[step % 2]
         for rank, start in enumerate(starts):
             _compute(build, rank, step, start * US)
-            op = (at + start * US, at + 1000 * US)
-            build.gpu(rank, op, "communication", "nccl", 20, step=step)
-        build.collective(
-            {rank: (at + starts[rank] * US, at + 1000 * US) for rank in ranks}, step=step
-        )
+        spans = {rank: (at + starts[rank] * US, at + 1000 * US) for rank in ranks}
+        _meet(build, spans, step=step)
 
     found = _by_rule(build, "straggler", "imbalance")
 
@@ -169,10 +172,8 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(buil
             for rank, start in starts.items():
                 launch = build.launch(rank, (at, at + 10))
                 build.gpu(rank, (at, start), step=step, launch=launch)
-                build.gpu(rank, (start, at + 500 * US), "communication", "nccl", 20, step=step)
-            build.collective(
-                {rank: (start, at + 500 * US) for rank, start in starts.items()}, step=step
-            )
+            spans = {rank: (start, at + 500 * US) for rank, start in starts.items()}
+            _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "imbalance")
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 200 us per step without compute, in turn."
@@ -194,10 +195,8 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
             _compute(build, rank, step, 400 * US)
             if what and rank == rank_late:
                 build.gpu(rank, (at + 400 * US, start), what, what, step=step)
-            build.gpu(rank, (start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {rank: (start, at + 1000 * US) for rank, start in starts.items()}, step=step
-        )
+        spans = {rank: (start, at + 1000 * US) for rank, start in starts.items()}
+        _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "imbalance")
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
@@ -333,12 +332,11 @@ def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:
     build.group(0, [0, 1])
     for step in range(4):
         at = step * 1000 * US
-        for rank, start in ((0, 600 * US), (1, 900 * US)):
+        starts = {0: 600 * US, 1: 900 * US}
+        for rank, start in starts.items():
             _compute(build, rank, step, start)
-            build.gpu(rank, (at + start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {0: (at + 600 * US, at + 1000 * US), 1: (at + 900 * US, at + 1000 * US)}, step=step
-        )
+        spans = {rank: (at + start, at + 1000 * US) for rank, start in starts.items()}
+        _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "weak_clocks")
     assert "straggler" not in found
     # half of the ranks wait 300 us per step
@@ -375,8 +373,7 @@ def _transfers(build: Builder, role: str, op: str) -> None:
         span = (at + 600 * US, at + 900 * US)
         for rank in (0, 1):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, op, step=step, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, op, step=step, bytes_=1_000_000)
 
 
 @first_at_once(3)
@@ -415,8 +412,7 @@ def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) 
             build.host(rank, (at + 20, at + 60), "_ReduceFromModelParallelRegion", step=step)
             op = build.host(rank, (at + 30, at + 50), "c10d::allreduce_", depth=1, step=step)
             asked[rank] = {"host_op_id": op}
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, step=step, each=asked, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, step=step, each=asked, bytes_=1_000_000)
     found = _by_rule(build, "poor_overlap", "communication_bound")
     assert "poor_overlap" not in found
     assert found["communication_bound"]["advice"].startswith("Tensor parallelism: ")
@@ -448,8 +444,7 @@ def test_advice_for_fsdp_is_for_what_fsdp_issues(build: Builder, around: str, ad
             )
             op = build.host(rank, (at + 30, at + 50), "c10d::_allgather_base_", depth=1, step=step)
             asked[rank] = {"host_op_id": op}
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, "all_gather", step=step, each=asked, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, "all_gather", step=step, each=asked, bytes_=1_000_000)
     assert _by_rule(build, "poor_overlap")["poor_overlap"]["advice"].startswith(advice)
 
 
@@ -469,8 +464,7 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
         span = (at + 600 * US, at + 900 * US)
         for rank, op in ((0, "recv"), (1, "send")):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({rank: span}, op, step=step, matched=False)
+            _meet(build, {rank: span}, op, step=step, matched=False)
     found = _by_rule(build, "communication_bound", "poor_overlap", "pipeline_wait")
     assert not {"communication_bound", "poor_overlap"} & set(found)
     row = found["pipeline_wait"]
@@ -519,14 +513,8 @@ def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
         at = step * 1000 * US
         for group_id, ranks, length in ((0, seen, 300 * US), (1, [2, 3, 4], 100 * US)):
             span = (at + 500 * US, at + 500 * US + length)
-            for rank in ranks:
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective(
-                dict.fromkeys(ranks, span),
-                group_id=group_id,
-                step=step,
-                each=dict.fromkeys(ranks, each),
-            )
+            spans, more = dict.fromkeys(ranks, span), dict.fromkeys(ranks, each)
+            _meet(build, spans, group_id=group_id, step=step, each=more)
     found = _by_rule(build, "slow_link")
     if is_slow:
         assert found["slow_link"]["evidence"] == (
@@ -687,9 +675,7 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
             _compute(build, rank, step, 400 * US)
         for group_id, start in ((0, at + 400 * US), (1, at + 600 * US)):
             span = (start, start + 200 * US)
-            for rank in (0, 1):
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({0: span, 1: span}, group_id=group_id, step=step)
+            _meet(build, {0: span, 1: span}, group_id=group_id, step=step)
     found = _by_rule(build, "communication_bound", "poor_overlap")
     assert found["communication_bound"]["evidence"] == (
         "200 us of each step is transfer that no compute hides or could hide"
@@ -713,9 +699,7 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
         for bytes_ in (80_000, *[4_000] * 10):
             span = (begin, begin + 20 * US + bytes_)
             begin = span[1] + 10 * US
-            for rank in (0, 1):
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({0: span, 1: span}, "all_reduce", step=step, bytes_=bytes_)
+            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_)
     row = _by_rule(build, "small_collectives")["small_collectives"]
     # 80 kB is as large as four times the size that takes as long as latency: it does not count.
     # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
@@ -738,8 +722,7 @@ def test_transfers_that_take_long_now_and_then_are_a_tail(build: Builder) -> Non
         span = (at + 600 * US, at + 600 * US + length)
         for rank in (0, 1):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, step=step, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, step=step, bytes_=1_000_000)
     row = _by_rule(build, "long_tail")["long_tail"]
     # 200 us more than the median, in one of ten steps
     assert row["cost_ns"] == 20 * US
