@@ -187,6 +187,7 @@ def test_a_file_without_events_is_reported_and_stops_no_other(
     ]
 
 
+@nightly
 def test_a_file_without_events_takes_its_number_in_names_that_count(
     tmp_path: Path, fixtures: Path
 ) -> None:
@@ -446,6 +447,7 @@ def test_a_link_to_the_database_stays_a_link(tmp_path: Path) -> None:
     assert rows(tmp_path / "real" / "run.duckdb", "SELECT rank FROM ranks") == [(0,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "name", ["fsdp_2rank_before__2026.2.sqlite", "fsdp_2rank_after__2026.2.sqlite"]
 )

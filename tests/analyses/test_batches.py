@@ -66,6 +66,7 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     [(WITHIN[::5], 3), (WITHIN, 1)],
     ids=["some, 3 ranks at a time", "1 rank at a time"],
 )
+@nightly
 def test_recorded_on_cpus(
     fixtures: Path, database_of: DatabaseOf, statements: Sequence[Statement], at_a_time: int
 ) -> None:

@@ -106,6 +106,7 @@ def test_launches_into_a_graph_have_no_records(corpus: Path, database_of: Databa
         assert [row[1] for row in _records(run)] == ["fit to judge"]
 
 
+@nightly
 def test_a_rank_without_a_step_that_counts_is_unknown(corpus: Path, tmp_path: Path) -> None:
     """All device records of rank 1 but those of its first kernel are lost."""
 
@@ -135,6 +136,7 @@ def test_a_start_apart_leaves_the_same_step_out_on_every_rank(
     assert first.tolist() == [[0, 4], [1, 4]]
 
 
+@nightly
 def test_ranks_that_record_other_things_are_named(fixtures: Path, tmp_path: Path) -> None:
     def forget(events: Events, _: random.Random) -> None:
         events[:] = [e for e in events if e.get("name") != "[memory]"]

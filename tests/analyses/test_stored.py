@@ -85,6 +85,7 @@ def test_kept_answers_are_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("fresh")
+@nightly
 def test_another_version_computes(kept: Path) -> None:
     assert not _is_kept(kept)
     assert _answers(kept)["health"].num_rows > 5

@@ -7,7 +7,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 TAIL = (
     *("tail_instances", "tail_ns", "tail_is", "tail_is_share", "tail_rank", "tail_rank_cause"),
@@ -288,6 +288,7 @@ def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) 
     # INDEX: rank 3 computes longer; rank 2 is 1,010 ms per step in a range of its host
     [("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")],
 )
+@nightly
 def test_known_late_ranks_are_behind_the_tails(
     corpus: Path, database_of: Callable[..., Path], name: str, rank: int, cause: str
 ) -> None:

@@ -489,6 +489,7 @@ def test_a_contradiction_shows_in_the_bound() -> None:
     ],
     ids=["a drift that no clock has", "hardly any evidence"],
 )
+@nightly
 def test_what_a_line_or_a_curve_cannot_show_is_in_the_bound(job: Job) -> None:
     inside_bounds(job, offsets=7)
 

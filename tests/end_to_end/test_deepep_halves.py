@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave import Run
 from traceweave.explorer.asking import text
 
@@ -45,6 +45,7 @@ def test_464_kernels_are_232_operations_of_all_ranks(halved: Path) -> None:
         assert rows(run, "SELECT * FROM issues()") == []
 
 
+@nightly
 def test_dispatch_and_combine_are_two_operations(
     halved: Path, corpus: Path, database_of: Callable[..., Path]
 ) -> None:

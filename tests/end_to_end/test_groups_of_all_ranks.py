@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 RANKS = 4
 
@@ -68,6 +68,7 @@ def test_groups_with_the_same_members_say_who_is_with_whom(
     assert instances == matched
 
 
+@nightly
 def test_an_engines_own_reductions_are_of_tensor_parallelism(tmp_path: Path) -> None:
     """Compute needs them at once: no stream of their own would hide any of the 8 us of each."""
     for rank in range(RANKS):

@@ -105,6 +105,7 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
 
 @first_at_once()
 @pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
+@nightly
 def test_all_of_a_recorded_run_is_in_the_trace(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
 ) -> None:
@@ -410,6 +411,7 @@ def left_behind(con: duckdb.DuckDBPyConnection) -> list[tuple[str]]:
     ).fetchall()
 
 
+@nightly
 def test_no_temporary_table_stays(small: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     written(small, tmp_path, gaps=True)
 

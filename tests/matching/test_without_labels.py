@@ -329,6 +329,7 @@ def fused(con: Connection, job: Job) -> Traffic:
 
 # what was wrong: matched as messages, they were refused as collectives in the next round, and with
 # them went all that ties the hosts
+@nightly
 def test_messages_of_both_directions_in_one_kernel_stay_matched(empty_run: Connection) -> None:
     job = Job(
         hosts=4, per_host=4, steps=40, program=slower(pipeline_dp(4)), labels="bare",

@@ -117,6 +117,7 @@ def test_a_run_whose_collectives_have_one_is_told_so(
         run.what_if("stream=own")
 
 
+@nightly
 def test_a_real_run_gains_no_more_than_is_exposed_beside_waiting(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

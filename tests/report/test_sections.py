@@ -156,6 +156,7 @@ def test_waiting_is_charged_to_the_rank_that_came_last(shared_run: MakeRun) -> N
     )
 
 
+@nightly
 def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
     con.execute("UPDATE clocks SET residual_p95_ns = 20 * ?", [MS])
@@ -168,6 +169,7 @@ def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: Mak
     )
 
 
+@nightly
 def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> None:
     # rank 2 is as late as rank 3 in the first of three steps: 0 and 1 wait 10 ms for both
     con = make_run(ranks=4, steps=3)

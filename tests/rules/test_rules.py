@@ -728,6 +728,7 @@ def test_a_rule_is_silent_where_it_is_not_true(found_in: Found, case: str) -> No
     assert [row for row in found_in(trace) if row["rule"] == name] == []
 
 
+@nightly
 def test_a_rank_that_nobody_waits_for_is_not_held_up(
     fixtures: Path, database_of: Database, tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.store import empty, schema
 
 EVERYTHING = (
@@ -110,6 +110,7 @@ def test_a_damaged_copy_is_thrown_away(kept: Path, damage: slice) -> None:
     assert copy.exists()
 
 
+@nightly
 def test_a_copy_without_tables_is_thrown_away(kept: Path) -> None:
     columns = _columns()
     (copy,) = kept.iterdir()
