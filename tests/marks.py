@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
 
 nightly = pytest.mark.nightly
+
+Test = TypeVar("Test", bound=Any)
 
 
 def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
@@ -20,15 +22,25 @@ def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
     return [value if value in chosen else pytest.param(value, marks=nightly) for value in values]
 
 
-def first_at_once(values: Iterable[Any], count: int = 1) -> list[Any]:
-    """Return parameters of a test, of which those after the first `count` are left to nights.
+def first_at_once(count: int = 1) -> Callable[[Test], Test]:
+    """Leave the parameters of the decorator below, after the first `count`, to nights."""
 
-    Several parameters of a test are a tuple, as pytest takes them.
-    """
-    values = list(values)
-    assert 0 < count < len(values)
-    rest = (value if isinstance(value, tuple) else (value,) for value in values[count:])
-    return [*values[:count], *(pytest.param(*value, marks=nightly) for value in rest)]
+    def leave(test: Test) -> Test:
+        *others, below = test.pytestmark
+        names, values = below.args[0], list(below.args[1])
+        assert 0 < count < len(values)
+        test.pytestmark = others
+        whole = isinstance(names, str)
+        every = [*values[:count], *(_by_night(value, whole) for value in values[count:])]
+        return pytest.mark.parametrize(names, every, **below.kwargs)(test)
+
+    return leave
+
+
+def _by_night(value: Any, whole: bool) -> Any:
+    if hasattr(value, "marks"):  # of pytest.param
+        return value._replace(marks=[*value.marks, nightly])
+    return pytest.param(*((value,) if whole else value), marks=nightly)
 
 
 by_night = False

@@ -47,6 +47,7 @@ def test_generated_texts_are_fresh() -> None:
         assert written == text, f"run 'python docs/generate.py': {name} is stale"
 
 
+@nightly
 def test_what_make_docs_makes_is_not_committed() -> None:
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     for name in generator().reference():

@@ -47,15 +47,14 @@ def left_beside(database: Path) -> list[str]:
     return sorted(entry.name for entry in database.parent.iterdir() if entry.name.startswith("."))
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("traces", "unused"),
-    first_at_once(
-        [
-            ("dataloader_late_once", {"pandas", "pyarrow", "scipy", "traceweave.clocks.estimate"}),
-            ("ddp_gloo_4ranks", {"pandas", "pyarrow"}),
-            ("ddp_gloo_nsys", {"pandas"}),
-        ]
-    ),
+    [
+        ("dataloader_late_once", {"pandas", "pyarrow", "scipy", "traceweave.clocks.estimate"}),
+        ("ddp_gloo_4ranks", {"pandas", "pyarrow"}),
+        ("ddp_gloo_nsys", {"pandas"}),
+    ],
 )
 def test_what_a_run_has_no_use_for_is_not_imported(
     tmp_path: Path, fixtures: Path, traces: str, unused: set[str]
@@ -161,9 +160,8 @@ def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,), (3,)]
 
 
-@pytest.mark.parametrize(
-    "stated", first_at_once(["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
-)
+@first_at_once()
+@pytest.mark.parametrize("stated", ["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
 def test_a_file_without_events_is_reported_and_stops_no_other(
     tmp_path: Path, fixtures: Path, stated: str
 ) -> None:
@@ -189,6 +187,7 @@ def test_a_file_without_events_is_reported_and_stops_no_other(
     ]
 
 
+@nightly
 def test_a_file_without_events_takes_its_number_in_names_that_count(
     tmp_path: Path, fixtures: Path
 ) -> None:
@@ -448,6 +447,7 @@ def test_a_link_to_the_database_stays_a_link(tmp_path: Path) -> None:
     assert rows(tmp_path / "real" / "run.duckdb", "SELECT rank FROM ranks") == [(0,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "name", ["fsdp_2rank_before__2026.2.sqlite", "fsdp_2rank_after__2026.2.sqlite"]
 )

@@ -126,10 +126,7 @@ def test_events_of_files_loaded_together_are_kept_apart(
     assert differences(together, apart) == []
     assert rows(
         together, "SELECT rank, group_name, dtype FROM base.collective_calls ORDER BY 1"
-    ) == [
-        (0, "one", "0"),
-        (1, None, "1"),
-    ]
+    ) == [(0, "one", "0"), (1, None, "1")]
     assert rows(together, "SELECT rank, count(*) FROM base.flows GROUP BY 1") == [(0, 1)]
     lost = "SELECT source_id, kind, count FROM ingest_issues WHERE source_id >= 0 ORDER BY ALL"
     assert rows(together, lost) == [
@@ -225,9 +222,10 @@ def test_what_is_packed_together() -> None:
     ]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("constants", "threads"),
-    first_at_once([({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)]),
+    [({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)],
     ids=["little", "many small files", "a large file"],
 )
 def test_little_json_is_woven_by_one_thread_of_duckdb(

@@ -137,9 +137,8 @@ def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
 
 
 @nightly
-@pytest.mark.parametrize(
-    ("alpha_ns", "beta_gbps"), first_at_once([(12_000, 220.0), (80_000, 45.0)])
-)
+@first_at_once()
+@pytest.mark.parametrize(("alpha_ns", "beta_gbps"), [(12_000, 220.0), (80_000, 45.0)])
 def test_what_was_simulated_is_recovered(tmp_path: Path, alpha_ns: int, beta_gbps: float) -> None:
     config = Config(
         ranks=4,

@@ -48,6 +48,7 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 
 
+@first_at_once(5)
 @pytest.mark.parametrize(
     ("op", "factor"),
     [
@@ -144,10 +145,7 @@ def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
     assert set(config.straggler) == {2}
     traceweave.ingest([tmp_path / f"rank{n}.json.gz" for n in (0, 1)], tmp_path / "two.duckdb")
     found = {}
-    for name, path in (
-        ("all", simulated_database(config)),
-        ("two", tmp_path / "two.duckdb"),
-    ):
+    for name, path in (("all", simulated_database(config)), ("two", tmp_path / "two.duckdb")):
         with traceweave.open(path) as run:
             found[name] = [run.analyze(asked) for asked in ("bandwidth", "alpha_beta", "tails")]
             instances = run.sql("SELECT transfer_ns, algbw_gbps FROM collective_instances")
@@ -174,16 +172,10 @@ def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
     assert [row["peer_ratio"] for row in rows(build.con, "bandwidth")] == [1.0, 1.0, 3.0]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "config",
-    first_at_once(
-        [
-            simulated_runs.SLOW_GPU,
-            simulated_runs.FSDP,
-            simulated_runs.SLOW_GPU_TP,
-            simulated_runs.PP,
-        ]
-    ),
+    [simulated_runs.SLOW_GPU, simulated_runs.FSDP, simulated_runs.SLOW_GPU_TP, simulated_runs.PP],
     ids=["ddp", "fsdp", "tp", "pp"],
 )
 def test_it_is_what_was_simulated(

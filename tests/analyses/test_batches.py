@@ -60,11 +60,13 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("statements", "at_a_time"),
-    first_at_once([(WITHIN[::5], 3), (WITHIN, 1)]),
+    [(WITHIN[::5], 3), (WITHIN, 1)],
     ids=["some, 3 ranks at a time", "1 rank at a time"],
 )
+@nightly
 def test_recorded_on_cpus(
     fixtures: Path, database_of: DatabaseOf, statements: Sequence[Statement], at_a_time: int
 ) -> None:
@@ -111,9 +113,7 @@ def test_gaps_are_within_ranks() -> None:
     assert len(WITHIN) < len(sql_files(""))
 
 
-def test_small_runs_are_asked_as_a_whole(
-    simulated_database: Callable[[Config], Path],
-) -> None:
+def test_small_runs_are_asked_as_a_whole(simulated_database: Callable[[Config], Path]) -> None:
     with traceweave.open(simulated_database(SLOW_GPU)) as run:
         assert batches.divide(run.con, find("gaps")) == []
 

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
 from traceweave.analyses.catalog import TOPICS, Library, parse, rules, shared
@@ -383,6 +383,7 @@ def test_a_database_of_another_kind_is_refused_in_one_line() -> None:
             )
 
 
+@nightly
 def test_the_reference_page_names_every_parameter_and_column() -> None:
     page = catalog_markdown()
     for analysis in catalog():

@@ -38,7 +38,7 @@ CHANGES = "DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks
 
 
 def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
+    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         run.health()
         held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
         assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)
@@ -49,7 +49,8 @@ def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., 
                 run.sql(f"{change}; SELECT 1")
 
 
-@pytest.mark.parametrize("analysis", first_at_once(["breakdown", "stragglers"]))
+@first_at_once()
+@pytest.mark.parametrize("analysis", ["breakdown", "stragglers"])
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(
     fixtures: Path, database_of: Callable[..., Path], analysis: str
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
 
@@ -79,13 +79,14 @@ def test_replay_gains_what_is_lost(build: Builder) -> None:
         model.answers(["name=L contention=none"])
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("alone", "beside", "why"),
     [
         ((), (16, 16, 16), "the same work never runs alone"),
+        ((10, 10, 10, 20), (16, 16, 16), "calls of equal shapes differ when alone too"),
         ((10, 10), (16, 16, 16), "fewer than 3 calls of the same work"),
         ((10, 10, 10), (16, 16), "fewer than 3 calls of the same work"),
-        ((10, 10, 10, 20), (16, 16, 16), "calls of equal shapes differ when alone too"),
     ],
 )
 def test_too_little_to_compare_is_no_number(

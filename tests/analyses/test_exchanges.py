@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows
+from tests.marks import first_at_once
 
 MS = 1_000_000
 
@@ -51,6 +52,7 @@ def test_without_all_split_sizes_nothing_is_said(build: Builder) -> None:
     assert rows(build.con, "exchanges") == []
 
 
+@first_at_once()
 @pytest.mark.parametrize("scale", [1 << 16, 1])
 def test_the_finding_costs_what_even_parts_would_gain(build: Builder, scale: int) -> None:
     """Rank 2 has 60 of 72 parts, 24 if it were even: of 8 ms of transfer 4.8 are for nothing."""

@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses import find, rules
 from traceweave.analyses.reference import findings_markdown
 from traceweave.store.database import open_database
@@ -34,6 +34,15 @@ def _compute(build: Builder, rank: int, step: int, until: int, length: int = 100
     build.gpu(rank, (at, at + until), step=step, launch=build.launch(rank, (at, at + 10)))
 
 
+def _meet(
+    build: Builder, spans: dict[int, tuple[int, int]], op: str = "all_reduce", **more: Any
+) -> None:
+    """One operation on some ranks, with a kernel on each."""
+    for rank, span in spans.items():
+        build.gpu(rank, span, "communication", "nccl", 20, step=more["step"])
+    build.collective(spans, op, **more)
+
+
 def _by_rule(build: Builder, *names: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return what some rules find, with their own bounds as costs: test_fixes.py has those
     replayed.
@@ -48,11 +57,8 @@ def test_a_rank_that_computes_longer_is_the_straggler(build: Builder) -> None:
         at = step * 1000 * US
         _compute(build, 0, step, 600 * US)
         _compute(build, 1, step, late)
-        for rank, start in ((0, 600 * US), (1, late)):
-            build.gpu(rank, (at + start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {0: (at + 600 * US, at + 1000 * US), 1: (at + late, at + 1000 * US)}, step=step
-        )
+        end = at + 1000 * US
+        _meet(build, {0: (at + 600 * US, end), 1: (at + late, end)}, step=step)
     found = _by_rule(build, "straggler", "imbalance", "poor_overlap")
     row = found["straggler"]
     # rank 0 waits 300 us of the 1000 us of a step on average
@@ -145,11 +151,8 @@ def test_waiting_that_no_straggler_explains_is_imbalance(
         starts = ready[step % 2]
         for rank, start in enumerate(starts):
             _compute(build, rank, step, start * US)
-            op = (at + start * US, at + 1000 * US)
-            build.gpu(rank, op, "communication", "nccl", 20, step=step)
-        build.collective(
-            {rank: (at + starts[rank] * US, at + 1000 * US) for rank in ranks}, step=step
-        )
+        spans = {rank: (at + starts[rank] * US, at + 1000 * US) for rank in ranks}
+        _meet(build, spans, step=step)
 
     found = _by_rule(build, "straggler", "imbalance")
 
@@ -158,9 +161,7 @@ def test_waiting_that_no_straggler_explains_is_imbalance(
     assert late is None or found["straggler"]["ranks"] == [late]
 
 
-def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
-    build: Builder,
-) -> None:
+def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(build: Builder) -> None:
     """In every step each rank computes 200 us longer once: as much in all, and each waits once."""
     _steps(build)
     build.group(0, [0, 1])
@@ -171,10 +172,8 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(
             for rank, start in starts.items():
                 launch = build.launch(rank, (at, at + 10))
                 build.gpu(rank, (at, start), step=step, launch=launch)
-                build.gpu(rank, (start, at + 500 * US), "communication", "nccl", 20, step=step)
-            build.collective(
-                {rank: (start, at + 500 * US) for rank, start in starts.items()}, step=step
-            )
+            spans = {rank: (start, at + 500 * US) for rank, start in starts.items()}
+            _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "imbalance")
     assert found["imbalance"]["evidence"] == (
         "Ranks wait for each other 200 us per step without compute, in turn."
@@ -196,10 +195,8 @@ def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) ->
             _compute(build, rank, step, 400 * US)
             if what and rank == rank_late:
                 build.gpu(rank, (at + 400 * US, start), what, what, step=step)
-            build.gpu(rank, (start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {rank: (start, at + 1000 * US) for rank, start in starts.items()}, step=step
-        )
+        spans = {rank: (start, at + 1000 * US) for rank, start in starts.items()}
+        _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "imbalance")
     # 400 of 1000 us are waits for compute
     assert found["imbalance"]["evidence"] == (
@@ -335,12 +332,11 @@ def test_waiting_below_the_resolution_accuses_nobody(build: Builder) -> None:
     build.group(0, [0, 1])
     for step in range(4):
         at = step * 1000 * US
-        for rank, start in ((0, 600 * US), (1, 900 * US)):
+        starts = {0: 600 * US, 1: 900 * US}
+        for rank, start in starts.items():
             _compute(build, rank, step, start)
-            build.gpu(rank, (at + start, at + 1000 * US), "communication", "nccl", 20, step=step)
-        build.collective(
-            {0: (at + 600 * US, at + 1000 * US), 1: (at + 900 * US, at + 1000 * US)}, step=step
-        )
+        spans = {rank: (at + start, at + 1000 * US) for rank, start in starts.items()}
+        _meet(build, spans, step=step)
     found = _by_rule(build, "straggler", "weak_clocks")
     assert "straggler" not in found
     # half of the ranks wait 300 us per step
@@ -377,19 +373,19 @@ def _transfers(build: Builder, role: str, op: str) -> None:
         span = (at + 600 * US, at + 900 * US)
         for rank in (0, 1):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, op, step=step, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, op, step=step, bytes_=1_000_000)
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("role", "op", "rule", "advice"),
     [
-        ("dp", "all_reduce", "poor_overlap", "DDP: smaller buckets are not known"),
         ("dp", "all_gather", "poor_overlap", "Gather the next shards"),
-        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
         ("ep", "all_to_all", "poor_overlap", "all_to_all of experts or sequences: in chunks"),
-        ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
         ("tp", "all_reduce", "communication_bound", "Tensor parallelism: fewer ranks per group"),
+        ("dp", "all_reduce", "poor_overlap", "DDP: smaller buckets are not known"),
+        ("dp", "reduce_scatter", "poor_overlap", "Gather the next shards"),
+        ("unknown", "all_gather", "poor_overlap", "Start them earlier and asynchronously"),
     ],
 )
 def test_advice_on_transfers_fits_what_the_group_is_for(
@@ -416,19 +412,19 @@ def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) 
             build.host(rank, (at + 20, at + 60), "_ReduceFromModelParallelRegion", step=step)
             op = build.host(rank, (at + 30, at + 50), "c10d::allreduce_", depth=1, step=step)
             asked[rank] = {"host_op_id": op}
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, step=step, each=asked, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, step=step, each=asked, bytes_=1_000_000)
     found = _by_rule(build, "poor_overlap", "communication_bound")
     assert "poor_overlap" not in found
     assert found["communication_bound"]["advice"].startswith("Tensor parallelism: ")
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("around", "advice"),
     [
         ("FSDP::all_gather (1)", "FSDP: gathering a unit ahead is not known"),
-        ("FullyShardedDataParallel.forward", "FSDP: gathering a unit ahead is not known"),
         ("Optimizer.step#NorMuon.step", "Issued inside Optimizer.step"),
+        ("FullyShardedDataParallel.forward", "FSDP: gathering a unit ahead is not known"),
         ("forward", "Gather the next shards"),
     ],
 )
@@ -448,8 +444,7 @@ def test_advice_for_fsdp_is_for_what_fsdp_issues(build: Builder, around: str, ad
             )
             op = build.host(rank, (at + 30, at + 50), "c10d::_allgather_base_", depth=1, step=step)
             asked[rank] = {"host_op_id": op}
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, "all_gather", step=step, each=asked, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, "all_gather", step=step, each=asked, bytes_=1_000_000)
     assert _by_rule(build, "poor_overlap")["poor_overlap"]["advice"].startswith(advice)
 
 
@@ -469,8 +464,7 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
         span = (at + 600 * US, at + 900 * US)
         for rank, op in ((0, "recv"), (1, "send")):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({rank: span}, op, step=step, matched=False)
+            _meet(build, {rank: span}, op, step=step, matched=False)
     found = _by_rule(build, "communication_bound", "poor_overlap", "pipeline_wait")
     assert not {"communication_bound", "poor_overlap"} & set(found)
     row = found["pipeline_wait"]
@@ -497,6 +491,7 @@ def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
     assert found.loc["pipeline_wait", "severity"] == "info"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("seen", "each", "is_slow"),
     [
@@ -518,14 +513,8 @@ def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
         at = step * 1000 * US
         for group_id, ranks, length in ((0, seen, 300 * US), (1, [2, 3, 4], 100 * US)):
             span = (at + 500 * US, at + 500 * US + length)
-            for rank in ranks:
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective(
-                dict.fromkeys(ranks, span),
-                group_id=group_id,
-                step=step,
-                each=dict.fromkeys(ranks, each),
-            )
+            spans, more = dict.fromkeys(ranks, span), dict.fromkeys(ranks, each)
+            _meet(build, spans, group_id=group_id, step=step, each=more)
     found = _by_rule(build, "slow_link")
     if is_slow:
         assert found["slow_link"]["evidence"] == (
@@ -630,6 +619,7 @@ def test_a_real_gpu_made_slower_by_a_tenth_is_found(
     assert row["evidence"].startswith(says)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("role", "rule", "evidence"),
     [
@@ -660,9 +650,9 @@ def test_waiting_for_ranks_that_were_not_recorded_is_not_called_transfer(
     assert (row["cost_ns"], row["severity"]) == (whole["cost_ns"], whole["severity"])
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("op", "words"),
-    [("broadcast", "broadcast"), ("unknown", "calls of an unknown operation")],
+    ("op", "words"), [("broadcast", "broadcast"), ("unknown", "calls of an unknown operation")]
 )
 def test_what_makes_not_all_ranks_wait_is_said_to_include_waiting(
     build: Builder, op: str, words: str
@@ -685,9 +675,7 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
             _compute(build, rank, step, 400 * US)
         for group_id, start in ((0, at + 400 * US), (1, at + 600 * US)):
             span = (start, start + 200 * US)
-            for rank in (0, 1):
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({0: span, 1: span}, group_id=group_id, step=step)
+            _meet(build, {0: span, 1: span}, group_id=group_id, step=step)
     found = _by_rule(build, "communication_bound", "poor_overlap")
     assert found["communication_bound"]["evidence"] == (
         "200 us of each step is transfer that no compute hides or could hide"
@@ -711,9 +699,7 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
         for bytes_ in (80_000, *[4_000] * 10):
             span = (begin, begin + 20 * US + bytes_)
             begin = span[1] + 10 * US
-            for rank in (0, 1):
-                build.gpu(rank, span, "communication", "nccl", 20, step=step)
-            build.collective({0: span, 1: span}, "all_reduce", step=step, bytes_=bytes_)
+            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_)
     row = _by_rule(build, "small_collectives")["small_collectives"]
     # 80 kB is as large as four times the size that takes as long as latency: it does not count.
     # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
@@ -736,8 +722,7 @@ def test_transfers_that_take_long_now_and_then_are_a_tail(build: Builder) -> Non
         span = (at + 600 * US, at + 600 * US + length)
         for rank in (0, 1):
             _compute(build, rank, step, 600 * US)
-            build.gpu(rank, span, "communication", "nccl", 20, step=step)
-        build.collective({0: span, 1: span}, step=step, bytes_=1_000_000)
+        _meet(build, {0: span, 1: span}, step=step, bytes_=1_000_000)
     row = _by_rule(build, "long_tail")["long_tail"]
     # 200 us more than the median, in one of ten steps
     assert row["cost_ns"] == 20 * US
@@ -824,13 +809,14 @@ def test_batches_of_an_engine_differ_in_what_they_have_to_do(
 MEAN = ", mean over the ranks"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("late", "of", "grew"),
     [
         (0, "", "1.00 ms"),
+        (600, MEAN, "1.00 ms on ranks 0, 2, 600 us of it waiting for rank 1"),
         # ranks 0 and 2 communicate for 1000 us more, rank 1 for 600: 867; of that 267 are waits
         (400, "", "867 us"),
-        (600, MEAN, "1.00 ms on ranks 0, 2, 600 us of it waiting for rank 1"),
         (1000, MEAN, "1.00 ms on ranks 0, 2, all of it waiting for rank 1"),
     ],
 )

@@ -104,6 +104,7 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
 
 
+@nightly
 def test_what_another_finding_claims_is_not_counted_twice(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

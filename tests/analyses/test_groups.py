@@ -152,9 +152,10 @@ Roles = dict[tuple[int, ...], tuple[str | None, str]]
         # pairs that no trace names, all of whose ranks were recorded
         ("late_pairs_gloo", {(0, 1, 2, 3): (None, "the traces name no group: these may be")}),
         # an MPI program, which trains nothing, does every collective there is
-        (
+        pytest.param(
             "mpi_nsys/all_ranks__2023.4.sqlite.gz",
             {(0, 1): (None, ""), (2,): (None, ""), (0, 1, 2): (None, "the operations")},
+            marks=nightly,
         ),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.flight_dumps import NOW, dump, entry, written
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses.catalog import catalog
 
 
@@ -90,6 +90,7 @@ def of_three(*entries: dict[str, Any]) -> dict[str, Any]:
     return dump(*entries, pg_config=GROUP, pg_status={})
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("odd", "what"),
     [

@@ -14,14 +14,8 @@ from tests.marks import at_once, nightly
 from traceweave import analyses
 
 
-@pytest.fixture
-def run(fixtures: Path, database_of: Callable[..., Path]) -> Iterator[traceweave.Run]:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
-def asked(fixtures: Path, database_of: Callable[..., Path]) -> Iterator[traceweave.Run]:
+def run(fixtures: Path, database_of: Callable[..., Path]) -> Iterator[traceweave.Run]:
     """One run for many questions, which need not be answered twice."""
     with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as opened:
         yield opened
@@ -31,8 +25,8 @@ def asked(fixtures: Path, database_of: Callable[..., Path]) -> Iterator[tracewea
     "name",
     at_once(["gaps", "breakdown", "groups", "health", "stragglers", "memory"], "gaps", "breakdown"),
 )
-def test_every_analysis_is_a_function(asked: traceweave.Run, name: str) -> None:
-    pd.testing.assert_frame_equal(asked.sql(f"FROM {name}()"), asked.analyze(name))
+def test_every_analysis_is_a_function(run: traceweave.Run, name: str) -> None:
+    pd.testing.assert_frame_equal(run.sql(f"FROM {name}()"), run.analyze(name))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +80,8 @@ def test_analyses_join_like_tables(run: traceweave.Run) -> None:
         "CREATE TEMP TABLE kept AS FROM gaps(); SELECT count(*) FROM kept",
         "CREATE TEMP VIEW v AS FROM gaps(); SELECT count(*) FROM v",
         "PIVOT (SELECT 1 AS one FROM gaps()) ON one USING count(*)",
-        "CREATE TEMP TABLE kept AS SELECT 'gaps(x)' /* gaps(1, 2) */ FROM \"gaps\" (\n); FROM kept"
-        " SELECT count(*)",
+        "CREATE TEMP TABLE other AS SELECT 'gaps(x)' /* gaps(1, 2) */ FROM \"gaps\" (\n);"
+        " FROM other SELECT count(*)",
         "CREATE TEMP TABLE n AS SELECT 0 AS n; UPDATE n SET n = (SELECT count(*) FROM gaps()) WHERE"
         " n < 1; FROM n",
     ],
@@ -141,10 +135,11 @@ def test_a_wrong_call_is_explained_in_one_line(
         assert "\n" not in str(error.value)
 
 
-def test_no_analysis_is_called_like_a_function_of_duckdb(run: traceweave.Run) -> None:
-    there = set(run.sql("SELECT DISTINCT function_name AS f FROM duckdb_functions()")["f"])
+def test_no_analysis_is_called_like_a_function_of_duckdb() -> None:
+    with duckdb.connect() as con:
+        there = con.execute("SELECT DISTINCT function_name FROM duckdb_functions()").fetchall()
 
-    assert not there & {analysis.name for analysis in analyses.catalog()}
+    assert not {name for (name,) in there} & {analysis.name for analysis in analyses.catalog()}
 
 
 def test_duckdb_alone_says_what_computes_an_analysis(run: traceweave.Run) -> None:

@@ -12,17 +12,15 @@ from tests.marks import first_at_once, nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("desc", "turns", "role", "staged"),
-    first_at_once(
-        [
-            ("mesh_cp", True, "cp", False),
-            ("undefined", False, "cp", False),
-            ("undefined", True, "pp", True),
-            ("mesh_pp", False, "pp", True),
-        ],
-        2,
-    ),
+    [
+        ("mesh_cp", True, "cp", False),
+        ("undefined", False, "cp", False),
+        ("undefined", True, "pp", True),
+        ("mesh_pp", False, "pp", True),
+    ],
 )
 def test_a_group_says_so_or_its_messages_do(
     tmp_path: Path, desc: str, turns: bool, role: str, staged: bool

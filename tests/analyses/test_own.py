@@ -255,7 +255,7 @@ def test_a_file_of_the_folder_that_is_none_is_named(
     ("sql", "message"),
     [
         ("SELECT nope AS evidence", 'often_late cannot be run .*column "?nope'),
-        ("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run"),
+        pytest.param("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run", marks=nightly),
         ("SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT"),
         ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
         pytest.param("FROM {{ ref() }}", "no such analysis: ''", marks=nightly),

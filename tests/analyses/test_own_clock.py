@@ -12,6 +12,7 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
 from tests.conftest import MakeOnce
+from tests.marks import first_at_once
 from traceweave.analyses import find
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
@@ -110,6 +111,7 @@ def clocks(once: MakeOnce) -> Iterator[list[duckdb.DuckDBPyConnection]]:
         yield [one, other]
 
 
+@first_at_once(11)
 @pytest.mark.parametrize(
     ("name", "params"),
     ASKED,

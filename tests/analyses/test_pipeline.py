@@ -7,6 +7,7 @@ import pytest
 
 from tests.analyses.builders import Builder, Interval, rows
 from tests.analyses.kernels_of_groups import pick
+from tests.marks import first_at_once
 
 PLACE = ("rank", "step", "first_rank", "stage", "stages", "microbatches", "schedule", "in_flight")
 
@@ -66,6 +67,7 @@ def test_without_an_optimizer_range_the_window_reaches_further(build: Builder) -
     assert got[0]["note"].startswith("no optimizer range")
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("microbatches", "before", "schedule"),
     [(3, 3, "gpipe"), (2, 2, "gpipe or 1f1b"), (5, 4, "other"), (5, 0, "forward only")],

@@ -28,7 +28,7 @@ def _step(build: Builder, rank: int, step: int, **kernels: tuple[int, ...]) -> N
     ("steps", "slow", "which"),
     [
         (8, {5, 6, 7}, "from step 5 on"),
-        (8, {0, 4}, "in 2 of 8 steps"),
+        pytest.param(8, {0, 4}, "in 2 of 8 steps", marks=nightly),
         pytest.param(8, {1, 4, 7}, "in every 3rd step", marks=nightly),
         pytest.param(8, {3}, "in step 3", marks=nightly),
         pytest.param(8, {0, 1}, "until step 1", marks=nightly),

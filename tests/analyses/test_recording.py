@@ -90,9 +90,9 @@ def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) 
     assert issues.loc["no usable timestamp", "events"] == 2
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    "name",
-    first_at_once(["kineto/megatron_tp2", "cases/overrun_ref", "cases/moe", "kineto/diff_test"]),
+    "name", ["kineto/megatron_tp2", "cases/overrun_ref", "cases/moe", "kineto/diff_test"]
 )
 def test_sound_records_are_fit_to_judge(corpus: Path, database_of: Database, name: str) -> None:
     with traceweave.open(database_of(corpus / name)) as run:
@@ -106,6 +106,7 @@ def test_launches_into_a_graph_have_no_records(corpus: Path, database_of: Databa
         assert [row[1] for row in _records(run)] == ["fit to judge"]
 
 
+@nightly
 def test_a_rank_without_a_step_that_counts_is_unknown(corpus: Path, tmp_path: Path) -> None:
     """All device records of rank 1 but those of its first kernel are lost."""
 
@@ -135,6 +136,7 @@ def test_a_start_apart_leaves_the_same_step_out_on_every_rank(
     assert first.tolist() == [[0, 4], [1, 4]]
 
 
+@nightly
 def test_ranks_that_record_other_things_are_named(fixtures: Path, tmp_path: Path) -> None:
     def forget(events: Events, _: random.Random) -> None:
         events[:] = [e for e in events if e.get("name") != "[memory]"]
@@ -246,7 +248,7 @@ def _one_step_less(events: Events, chance: random.Random) -> None:
             marks=nightly,
         ),
         (_no_metadata, "no metadata", "3 of 6 NCCL kernels tell neither group nor size"),
-        (_one_long_op, "one op", "of the time that the GPU is busy"),
+        pytest.param(_one_long_op, "one op", "of the time that the GPU is busy", marks=nightly),
         pytest.param(
             _one_step_less,
             "fewer steps",

@@ -93,7 +93,8 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     assert advice[1].endswith("record the same steps on every rank")
 
 
-@pytest.mark.parametrize("trace", first_at_once(["pipeline_1f1b", "broadcasts_gloo"]))
+@first_at_once()
+@pytest.mark.parametrize("trace", ["pipeline_1f1b", "broadcasts_gloo"])
 def test_no_recording_adds_what_was_recorded_and_not_matched(
     database_of: Callable[..., Path], fixtures: Path, trace: str
 ) -> None:

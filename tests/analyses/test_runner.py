@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
@@ -62,6 +63,7 @@ def _read(con: duckdb.DuckDBPyConnection, analysis: Analysis, **params: object) 
     return [start for (start,) in con.execute(sql).fetchall()]
 
 
+@first_at_once()
 @pytest.mark.parametrize(("least", "starts"), [(5, [10, 30]), (11, [30])])
 def test_an_analysis_reads_the_rows_of_another_with_its_own_parameters(
     build: Builder, least: int, starts: list[int]

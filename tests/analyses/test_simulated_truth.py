@@ -15,6 +15,7 @@ import duckdb
 import pandas as pd
 import pytest
 
+from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave_simulator import Config, Gap, Truth, simulate
 
@@ -61,6 +62,7 @@ def test_breakdown(simulated: Truth, woven: duckdb.DuckDBPyConnection, window: s
     assert want["overlap_ns"].min() > 0
 
 
+@first_at_once()
 @pytest.mark.parametrize(("per", "scope"), [("device", "device"), ("stream", "compute_stream")])
 def test_gaps(simulated: Truth, woven: duckdb.DuckDBPyConnection, per: str, scope: str) -> None:
     truth = simulated.gaps(scope)  # type: ignore[arg-type]

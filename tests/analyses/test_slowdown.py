@@ -47,6 +47,7 @@ def test_a_slow_rank_is_the_worst_one(simulated_database: Callable[[Config], Pat
     assert job["undelayed_ns"] - job["ideal_ns"] == pytest.approx(4.5 * MS, rel=0.02)
 
 
+@nightly
 def test_a_job_without_stragglers_is_not_slowed_down(
     simulated_database: Callable[[Config], Path],
 ) -> None:

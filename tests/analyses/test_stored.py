@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -18,13 +19,10 @@ from traceweave.cli import main
 from traceweave.store.draft import changing
 
 
-@pytest.fixture(scope="module")
-def kept(fixtures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def kept(fixtures: Path, database_of: Callable[..., Path]) -> Path:
     """A run that keeps its answers."""
-    path = tmp_path_factory.mktemp("kept") / "run.duckdb"
-    assert traceweave.ingest([fixtures / "ddp_gloo_straggler"], path).ok
-    traceweave.keep_answers(path)
-    return path
+    return database_of(fixtures / "ddp_gloo_straggler")
 
 
 @pytest.fixture
@@ -56,8 +54,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 @nightly
 @pytest.mark.parametrize(
-    "run",
-    ["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"],
+    "run", ["tp2_dp2_gloo", "kineto/megatron_tp2", "nsys/jacobi__2023.4.sqlite"]
 )
 def test_what_is_kept_is_what_is_computed(
     corpus: Path, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: str
@@ -88,6 +85,7 @@ def test_kept_answers_are_read(kept: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("fresh")
+@nightly
 def test_another_version_computes(kept: Path) -> None:
     assert not _is_kept(kept)
     assert _answers(kept)["health"].num_rows > 5
@@ -103,7 +101,9 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
     assert ranks != (2,)
 
 
-@pytest.mark.parametrize("rows", first_at_once([b"no rows", b"", None]))
+@first_at_once()
+@pytest.mark.parametrize("rows", [b"no rows", b"", None])
+@nightly
 def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:
     """Somebody wrote them who knows what they have to be called."""
     before = _answers(copy)

@@ -332,6 +332,7 @@ def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -
     assert _cause(build) == (0, "copies", None, 1.0, None)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("host", "want"),
     [
@@ -353,6 +354,7 @@ def test_longer_idling_is_named_after_the_gap(
     assert _cause(build) == want
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("called", "held", "want"),
     [
@@ -458,7 +460,8 @@ def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:
     return {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
 
 
-@pytest.mark.parametrize("steps", first_at_once([3, 2, 8]))
+@first_at_once()
+@pytest.mark.parametrize("steps", [3, 2, 8])
 def test_the_more_often_the_same_rank_is_last_the_less_it_is_chance(
     build: Builder, steps: int
 ) -> None:
@@ -500,23 +503,21 @@ def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
     assert chances == {0: 1, 1: 1, 2: pytest.approx(3 / 9)}
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("case", "rank", "is_chance"),
-    first_at_once(
-        [
-            # one collective of a balanced run
-            ("two_groups_gloo", 0, True),
-            # two ranks: one in three of three steps, by 3 to 6 ms
-            ("fsdp1_gloo", 1, True),
-            # in every step
-            ("ddp_gloo_straggler", 2, False),
-            ("slow_rank_2x2_gloo", 0, False),
-            # in two of four steps
-            ("fsdp2_gloo", 1, True),
-            ("extra_calls_gloo", 1, False),
-        ],
-        3,
-    ),
+    [
+        # one collective of a balanced run
+        ("two_groups_gloo", 0, True),
+        # in every step
+        ("ddp_gloo_straggler", 2, False),
+        # two ranks: one in three of three steps, by 3 to 6 ms
+        ("fsdp1_gloo", 1, True),
+        ("slow_rank_2x2_gloo", 0, False),
+        # in two of four steps
+        ("fsdp2_gloo", 1, True),
+        ("extra_calls_gloo", 1, False),
+    ],
 )
 def test_who_was_late_by_chance_alone_is_told_from_who_is_slow(
     fixtures: Path, database_of: Callable[..., Path], case: str, rank: int, is_chance: bool
@@ -540,17 +541,16 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
     assert (first["rank"], first["times_last"], first["cause"]) == (0, 2, "data_loading")
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("config", "rank", "cause", "detail"),
-    first_at_once(
-        [
-            (simulated_runs.SLOW_GPU, 2, "compute", "gemm"),
-            (simulated_runs.SLOW_HOST, 3, "host_bound", "launch_bound"),
-            (simulated_runs.SLOW_DATA, 1, "data_loading", None),
-            (simulated_runs.SYNC, 0, "host_bound", "sync"),
-            (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
-        ],
-    ),
+    [
+        (simulated_runs.SLOW_GPU, 2, "compute", "gemm"),
+        (simulated_runs.SLOW_HOST, 3, "host_bound", "launch_bound"),
+        (simulated_runs.SLOW_DATA, 1, "data_loading", None),
+        (simulated_runs.SYNC, 0, "host_bound", "sync"),
+        (simulated_runs.SLOW_GPU_TP, 2, "compute", "gemm"),
+    ],
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )
 def test_what_was_simulated_is_found(

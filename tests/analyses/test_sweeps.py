@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once
 from traceweave.analyses.runner import provide
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
@@ -94,6 +95,7 @@ def test_the_op_before_a_gap_is_the_last_to_end_and_the_largest_of_several(
     ]
 
 
+@first_at_once()
 @pytest.mark.parametrize("call_rank", [0, 1])
 def test_queued_gaps_add_up_the_same_one_by_one_and_summed(build: Builder, call_rank: int) -> None:
     """A call of another rank is not looked up but joined."""

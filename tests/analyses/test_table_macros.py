@@ -75,6 +75,7 @@ def test_the_rows_are_those_of_the_analysis_on_cpu(
 
 
 @pytest.mark.parametrize("name", at_once(INSTALLED, "groups"))
+@nightly
 def test_the_rows_are_those_of_the_analysis_on_gpus(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_run_folder_has_them_too(fixtures: Path, tmp_path: Path) -> None:
         assert len(run.sql("FROM ranks()")) == 4
 
 
+@nightly
 def test_the_sql_is_printed_for_whoever_wants_it(
     capsys: pytest.CaptureFixture[str], fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 TAIL = (
     *("tail_instances", "tail_ns", "tail_is", "tail_is_share", "tail_rank", "tail_rank_cause"),
@@ -114,6 +114,7 @@ def test_a_rank_alone_waits_for_nobody(build: Builder) -> None:
     assert row["last_rank"] is None
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(
     ("size", "bucket"),
     [
@@ -256,6 +257,7 @@ def test_a_tail_that_is_waiting_names_the_late_rank(build: Builder) -> None:
     assert _tail(build) == (2, 600 * US, "late arrival", share, 1, [3, 5], True)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("other", "told"), [("gather", "other collectives"), ("copy", "copies"), (None, "transfer")]
 )
@@ -280,11 +282,13 @@ def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) 
     assert _tail(build)[2] == "transfer"
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "rank", "cause"),
     # INDEX: rank 3 computes longer; rank 2 is 1,010 ms per step in a range of its host
-    first_at_once([("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")]),
+    [("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")],
 )
+@nightly
 def test_known_late_ranks_are_behind_the_tails(
     corpus: Path, database_of: Callable[..., Path], name: str, rank: int, cause: str
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import Issuer, pick
+from tests.marks import nightly
 
 
 def test_what_blocks_compute_and_what_runs_beside_it(build: Builder) -> None:
@@ -53,6 +54,7 @@ def test_only_tensor_parallel_groups_are_listed_or_the_one_asked_for(build: Buil
     assert pick(rows(build.con, "tp", group_id=0), "group_id", "used_source") == [(0, "parameter")]
 
 
+@nightly
 def test_the_real_transfers_of_megatron_are_as_fast_as_its_links(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

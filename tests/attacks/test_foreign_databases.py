@@ -101,7 +101,8 @@ def test_a_foreign_database_reads_no_other_file(
     assert code != 0 or not words
 
 
-@pytest.mark.parametrize("number", first_at_once([0, 1, 10]))
+@first_at_once()
+@pytest.mark.parametrize("number", [0, 1, 10])
 def test_neither_an_agent_nor_the_explorer_is_told_of_a_file(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
@@ -255,7 +256,8 @@ NO_TRACES = {
 }
 
 
-@pytest.mark.parametrize("what", first_at_once(NO_TRACES))
+@first_at_once()
+@pytest.mark.parametrize("what", NO_TRACES)
 def test_only_traces_are_packed_into_an_archive(run: Path, tmp_path: Path, what: str) -> None:
     database, key, archive = tmp_path / "run.duckdb", tmp_path / "id", tmp_path / "run.zip"
     shutil.copy(run, database)

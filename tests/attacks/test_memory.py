@@ -92,9 +92,8 @@ def test_what_a_file_holds_or_is_called_is_not_what_ran_out(error: BaseException
     assert what_ran_out(error) is None
 
 
-@pytest.mark.parametrize(
-    "error", first_at_once(RAN_OUT[:4]), ids=lambda error: type(error).__name__
-)
+@first_at_once()
+@pytest.mark.parametrize("error", RAN_OUT[:4], ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("where", at_once(["recognize", "probe", "load", "load_together"], "load"))
 def test_memory_that_runs_out_ends_the_ingest_and_keeps_the_old_database(
     traces: Path,

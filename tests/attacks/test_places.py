@@ -207,7 +207,8 @@ def files_there(run: Place) -> set[str]:
     return set(run.files())
 
 
-@pytest.mark.parametrize("where", first_at_once(["elsewhere", "here without locks"]))
+@first_at_once()
+@pytest.mark.parametrize("where", ["elsewhere", "here without locks"])
 def test_what_another_program_has_changed_meanwhile_is_not_undone(
     where: str, bucket: str, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,20 +125,18 @@ def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
 
 
 @pytest.mark.usefixtures("folder")
+@first_at_once(3)
 @pytest.mark.parametrize(
     "arguments",
-    first_at_once(
-        [
-            ["analyze", "straglers", "run.duckdb"],
-            ["analyze", "run.duckdb", "health"],
-            ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
-            ["analyze", "gaps", "missing.duckdb"],
-            ["reprot", "run.duckdb"],
-            ["report", "missing.duckdb"],
-            ["compare", "missing.duckdb", "run.duckdb"],
-        ],
-        count=3,
-    ),
+    [
+        ["analyze", "straglers", "run.duckdb"],
+        ["analyze", "run.duckdb", "health"],
+        ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
+        ["analyze", "gaps", "missing.duckdb"],
+        ["reprot", "run.duckdb"],
+        ["report", "missing.duckdb"],
+        ["compare", "missing.duckdb", "run.duckdb"],
+    ],
 )
 def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
     arguments: list[str],

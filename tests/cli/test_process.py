@@ -90,7 +90,8 @@ def ended(before: str, *arguments: str | Path) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(("name", "code"), first_at_once([("SIGINT", 130), ("SIGTERM", 143)]))
+@first_at_once()
+@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
 def test_a_signal_ends_a_query_while_its_rows_are_read(
     fixtures: Path, database_of: Callable[..., Path], name: str, code: int
 ) -> None:
@@ -143,7 +144,8 @@ sys.modules["traceweave.weave"].weave = stop
 """
 
 
-@pytest.mark.parametrize("target", first_at_once(["run.duckdb", "run.tw"]))
+@first_at_once()
+@pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
 def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
 

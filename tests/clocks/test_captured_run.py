@@ -153,6 +153,7 @@ def test_the_method_says_so_and_collectives_count_beside_them(probed: pd.DataFra
         (HostClock(5_000_000_000, -20), HostClock(3_000, 25)),
     ],
 )
+@nightly
 def test_what_is_added_to_a_host_comes_out_again(
     clocks: tuple[HostClock, HostClock], tmp_path: Path
 ) -> None:

@@ -153,7 +153,8 @@ def test_clocks_of_recommender_ranks(
     assert max(errors.values()) < (1 if drift_ppm == 0 else 10 + largest_residual(tmp_path))
 
 
-@pytest.mark.parametrize("drift_ppm", first_at_once([0, 30]))
+@first_at_once()
+@pytest.mark.parametrize("drift_ppm", [0, 30])
 def test_clocks_of_gloo_ranks(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path, drift_ppm: int
 ) -> None:

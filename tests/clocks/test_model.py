@@ -65,7 +65,6 @@ CASES += [
 ]
 AT_ONCE = {
     "GPUs apart",
-    "hosts step and wander",
     "a clock per rank",
     "ring, pipeline",
 }
@@ -83,6 +82,7 @@ def test_clocks_come_out_as_exactly_as_ends_tell_them(case: Case) -> None:
         assert outside_bounds(con, run) == []
 
 
+@nightly
 def test_a_step_lies_between_two_calls_and_says_that_nobody_knows_where() -> None:
     with woven(plain(step_apart_us=300)) as (con, run):
         gaps = con.execute(

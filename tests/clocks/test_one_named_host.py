@@ -52,6 +52,7 @@ def test_threads_of_one_host_have_its_clock(name: str, fixtures: Path, tmp_path:
         assert clocks.residual_p95_ns.max() == HOST_NS
 
 
+@nightly
 def test_a_clock_of_another_host_of_that_name_stays_within_bounds(
     fixtures: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import nightly
 
 Woven = Callable[[str], traceweave.Run]
 
@@ -39,6 +40,7 @@ def test_megatron_is_matched_by_order_and_needs_no_offset(woven: Woven, instance
         assert set(clocks.status) == {"aligned"}
 
 
+@nightly
 def test_ranks_that_began_recording_earlier_are_shifted_into_place(
     woven: Woven, instances: str
 ) -> None:

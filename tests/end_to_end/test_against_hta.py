@@ -35,7 +35,8 @@ def hta_breakdown_us(expected: Path, name: str) -> list[tuple[float, float, floa
     ]
 
 
-@pytest.mark.parametrize("name", first_at_once(["hta_pair_nccl2", "ns_resolution", "amd_mi250"]))
+@first_at_once()
+@pytest.mark.parametrize("name", ["hta_pair_nccl2", "ns_resolution", "amd_mi250"])
 def test_breakdown_is_equal_up_to_their_rounding(
     ingested: Ingested, corpus: Path, expected: Path, name: str
 ) -> None:

@@ -40,7 +40,7 @@ RANKS = {
 
 @pytest.mark.parametrize(
     "name",
-    at_once(RANKS, "amd_mi250", "cpu_gloo_1of300"),
+    at_once(RANKS, "amd_mi250"),
 )
 def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
     run = ingested(corpus / "kineto" / name)

@@ -40,6 +40,7 @@ def cut(corpus: Path, once: MakeOnce) -> Path:
     return once("megatron_tp8 with a file cut", "", write) / "cut.duckdb"
 
 
+@nightly
 def test_the_cut_rank_makes_the_step_no_shorter(cut: Path) -> None:
     with traceweave.open(cut) as run:
         [step] = run.steps().to_dict("records")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import first_at_once, nightly
 from traceweave import Run
 from traceweave.explorer.asking import text
 
@@ -34,8 +35,7 @@ def test_464_kernels_are_232_operations_of_all_ranks(halved: Path) -> None:
         ]
         # the n-th of every rank, and a kernel of either half knows its operation
         assert rows(
-            run,
-            "SELECT count(*), min(ranks_seen), bool_and(complete) FROM collective_instances",
+            run, "SELECT count(*), min(ranks_seen), bool_and(complete) FROM collective_instances"
         ) == [(232, RANKS, True)]
         assert rows(
             run,
@@ -45,6 +45,7 @@ def test_464_kernels_are_232_operations_of_all_ranks(halved: Path) -> None:
         assert rows(run, "SELECT * FROM issues()") == []
 
 
+@nightly
 def test_dispatch_and_combine_are_two_operations(
     halved: Path, corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -74,6 +75,7 @@ def test_nothing_ends_before_all_have_sent_and_clocks_stay(halved: Path) -> None
         ) == [(78728,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("rank", "window", "compute", "comm", "overlap"),
     [
@@ -94,10 +96,7 @@ def test_what_runs_between_the_halves_is_overlap(
         assert row[:5] == (window, compute, comm, overlap, comm - overlap)
         assert sum(row[5:]) == comm - overlap
         # operations of a rank follow each other
-        (by_call,) = rows(
-            run,
-            f"SELECT sum(exposed_ns) FROM exposed_comm() WHERE rank = {rank}",
-        )
+        (by_call,) = rows(run, f"SELECT sum(exposed_ns) FROM exposed_comm() WHERE rank = {rank}")
         assert by_call == (comm - overlap,)
         assert rows(
             run,
@@ -109,8 +108,7 @@ def test_what_runs_between_the_halves_is_overlap(
 def test_the_run_is_replayed(halved: Path) -> None:
     with traceweave.open(halved) as run:
         assert rows(
-            run,
-            "SELECT DISTINCT collectives, incomplete, dropped FROM replay_quality()",
+            run, "SELECT DISTINCT collectives, incomplete, dropped FROM replay_quality()"
         ) == [(232, 0, 0)]
 
 
@@ -125,17 +123,15 @@ def test_whole_operations_stay_as_they_are(corpus: Path, database_of: Callable[.
             "SELECT bool_and(k.duration_ns = g.duration_ns) FROM collectives AS k"
             " JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id",
         ) == [(True,)]
-        assert rows(
-            run,
-            "SELECT comm_ns, exposed_comm_ns FROM breakdown() WHERE rank = 0",
-        ) == [(56_973_942, 56_973_942)]
+        assert rows(run, "SELECT comm_ns, exposed_comm_ns FROM breakdown() WHERE rank = 0") == [
+            (56_973_942, 56_973_942)
+        ]
 
 
 def test_either_half_shows_its_operation_and_no_send_waits(halved: Path) -> None:
     with traceweave.open(halved) as run:
         (call,) = rows(
-            run,
-            "SELECT rank, gpu_op_id, receive_op_id, collective_id FROM collectives LIMIT 1",
+            run, "SELECT rank, gpu_op_id, receive_op_id, collective_id FROM collectives LIMIT 1"
         )
         for half in call[1:3]:
             found = run.con.execute(text("op_calls"), {"rank": call[0], "id": half}).fetchall()

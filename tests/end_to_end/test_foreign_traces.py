@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 
 Events = list[dict[str, Any]]
 
@@ -50,6 +51,7 @@ def test_torchs_profiler_before_kineto_is_read(tmp_path: Path) -> None:
     assert [window, compute, idle] == [400_000, 200_000, 200_000]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("events", "says"),
     [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import first_at_once, nightly
 
 RANKS = 4
 
@@ -43,6 +44,7 @@ def _write(path: Path, rank: int, groups: list[list[int]]) -> None:
     path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("groups", "matched"),
     [
@@ -66,6 +68,7 @@ def test_groups_with_the_same_members_say_who_is_with_whom(
     assert instances == matched
 
 
+@nightly
 def test_an_engines_own_reductions_are_of_tensor_parallelism(tmp_path: Path) -> None:
     """Compute needs them at once: no stream of their own would hide any of the 8 us of each."""
     for rank in range(RANKS):

@@ -132,10 +132,7 @@ class Answers:
         ]
 
 
-@pytest.fixture(
-    scope="module",
-    params=at_once(RUNS, "fixtures/ddp_gloo_straggler"),
-)
+@pytest.fixture(scope="module", params=at_once(RUNS, "fixtures/ddp_gloo_straggler"))
 def answers(
     request: pytest.FixtureRequest,
     database_of: Callable[..., Path],
@@ -499,7 +496,8 @@ def test_headline_and_cards_have_the_costs_of_findings(answers: Answers) -> None
         assert f"the largest cost, {_cost(costly[0])}: {costly[0]['title']}" in text
 
 
-@pytest.mark.parametrize("analysis", first_at_once(["findings", "fixes", "health", "accounting"]))
+@first_at_once()
+@pytest.mark.parametrize("analysis", ["findings", "fixes", "health", "accounting"])
 def test_costs_are_those_of_findings_for_check_agents_and_the_command_line(
     answers: Answers, capsys: pytest.CaptureFixture[str], analysis: str
 ) -> None:

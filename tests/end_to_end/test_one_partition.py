@@ -91,7 +91,7 @@ WINDOW = ["rank", "step"]
 
 @pytest.fixture(
     scope="module",
-    params=at_once(RUNS, "fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp2"),
+    params=at_once(RUNS, "fixtures/ddp_gloo_straggler"),
 )
 def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> Iterator[Run]:
     where, name = request.param.split("/", 1)

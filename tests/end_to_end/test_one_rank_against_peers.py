@@ -69,9 +69,9 @@ def test_queues_are_as_long_as_hta_says(
     assert ours == want
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("name", "added_ns"),
-    first_at_once([("hta_pair_nccl2", 1500), ("ns_resolution", 2), ("ep_moe_b200_seq", 2)]),
+    ("name", "added_ns"), [("hta_pair_nccl2", 1500), ("ns_resolution", 2), ("ep_moe_b200_seq", 2)]
 )
 def test_gpu_spans_of_annotations_are_those_of_kineto(
     ingested: Ingested, corpus: Path, name: str, added_ns: int

@@ -163,7 +163,8 @@ def with_peers(database: Path, schedule: str, copy: Path) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@first_at_once()
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_stages_and_bubble_are_those_of_the_events(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str
 ) -> None:
@@ -182,7 +183,8 @@ def test_stages_and_bubble_are_those_of_the_events(
     assert (got.groupby("step")["bubble_share"].mean() > 3 / 9).all()
 
 
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@first_at_once()
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_without_the_other_sides_nothing_is_claimed(
     database_of: Callable[..., Path], schedule: str
 ) -> None:
@@ -205,7 +207,8 @@ def test_without_the_other_sides_nothing_is_claimed(
 
 
 @nightly
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@first_at_once()
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_files_of_one_host_tell_stages_and_schedule(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str
 ) -> None:
@@ -227,7 +230,8 @@ def test_files_of_one_host_tell_stages_and_schedule(
     assert {*zip(rows.schedule, rows.microbatches, strict=True)} == {(schedule, 6)}
 
 
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@first_at_once()
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_the_group_of_all_is_used_for_a_pipeline(
     database_of: Callable[..., Path], schedule: str
 ) -> None:
@@ -255,7 +259,8 @@ def test_the_group_of_all_is_used_for_a_pipeline(
     assert (group["comm_ns"], group["overlap_ns"]) == (communicated, hidden)
 
 
-@pytest.mark.parametrize("schedule", first_at_once(["gpipe", "1f1b"]))
+@first_at_once()
+@pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_a_message_takes_time_from_its_call_on(schedule: str) -> None:
     """What the fixtures teach about gloo: its annotations begin late, its calls do not."""
     for source in RANKS:

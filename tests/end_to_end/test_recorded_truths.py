@@ -43,7 +43,8 @@ STEPS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", first_at_once(list(STEPS)))
+@first_at_once()
+@pytest.mark.parametrize("name", list(STEPS))
 def test_steps_are_what_marks_them(corpus: Path, database_of: Database, name: str) -> None:
     with opened(corpus, database_of, name) as run:
         steps = run.steps()
@@ -74,9 +75,9 @@ def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Pat
         assert run.health().set_index("answer")["value"]["recording"] == pytest.approx(156.5, abs=1)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("name", "steps"),
-    first_at_once([("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]),
+    ("name", "steps"), [("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]
 )
 def test_loops_in_which_the_host_waits_are_steps(
     corpus: Path, database_of: Database, name: str, steps: int
@@ -139,14 +140,13 @@ def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of
     assert {row["severity"] for row in found.values()} == {"info"}
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "said"),
-    first_at_once(
-        [
-            ("cupti_ranges_only", "77 calls launched GPU work of which no record is there"),
-            ("ascend_npu", "276 tasks of the device are of a format that is not read"),
-        ]
-    ),
+    [
+        ("cupti_ranges_only", "77 calls launched GPU work of which no record is there"),
+        ("ascend_npu", "276 tasks of the device are of a format that is not read"),
+    ],
 )
 def test_gpu_work_without_records_is_no_compute_of_the_host(
     corpus: Path, database_of: Database, name: str, said: str
@@ -194,7 +194,8 @@ def test_work_that_is_divided_unevenly_is_divided_not_removed(
     assert fix["step_ns"] == pytest.approx(21.74 * MS, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", first_at_once(["rocm71", "rocm72"]))
+@first_at_once()
+@pytest.mark.parametrize("name", ["rocm71", "rocm72"])
 def test_copies_are_copies_whoever_writes_them(
     corpus: Path, database_of: Database, name: str
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from traceweave.replay.model import Model
 
 KERNEL_US = 100
@@ -110,6 +111,7 @@ def test_launches_before_the_device_is_recorded_are_no_loss(
     assert kinds["verdict"].iloc[0] == verdict
 
 
+@first_at_once()
 @pytest.mark.parametrize(("length_us", "windows"), [(22, [3_900_000]), (3900, [3_900_000])])
 def test_a_range_beside_the_work_is_no_step(
     tmp_path: Path, length_us: int, windows: list[int]

@@ -673,9 +673,8 @@ def test_perfetto_gets_the_selection_by_its_own_messages(
 
 
 @nightly
-@pytest.mark.parametrize(
-    ("width", "dark"), first_at_once([(390, True), (1024, False), (1920, True)])
-)
+@first_at_once()
+@pytest.mark.parametrize(("width", "dark"), [(390, True), (1024, False), (1920, True)])
 def test_the_page_fits_and_works_at_other_widths(
     chromium: Chromium, served: Server, width: int, dark: bool
 ) -> None:

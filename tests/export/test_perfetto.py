@@ -103,7 +103,9 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
     }
 
 
-@pytest.mark.parametrize("name", first_at_once(["ddp_gloo_straggler", "ddp_gloo_nsys"]))
+@first_at_once()
+@pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
+@nightly
 def test_all_of_a_recorded_run_is_in_the_trace(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
 ) -> None:
@@ -302,19 +304,17 @@ def test_counters_and_allocator_totals_are_counter_tracks(
     assert memory.counter.unit == memory.counter.UNIT_SIZE_BYTES
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("selection", "ops", "samples"),
-    first_at_once(
-        [
-            ({"steps": (1,)}, {3, 4}, 1),
-            ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
-            ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
-            ({"end_ns": 1000}, {11, 12}, 0),
-            ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
-            ({"start_ns": 5000}, set(), 0),
-        ],
-        count=3,
-    ),
+    [
+        ({"steps": (1,)}, {3, 4}, 1),
+        ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
+        ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
+        ({"end_ns": 1000}, {11, 12}, 0),
+        ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
+        ({"start_ns": 5000}, set(), 0),
+    ],
 )
 def test_a_selection_takes_part_of_the_run(
     small: duckdb.DuckDBPyConnection,
@@ -411,6 +411,7 @@ def left_behind(con: duckdb.DuckDBPyConnection) -> list[tuple[str]]:
     ).fetchall()
 
 
+@nightly
 def test_no_temporary_table_stays(small: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     written(small, tmp_path, gaps=True)
 

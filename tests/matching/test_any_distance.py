@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import traceweave
-from tests.marks import examples, nightly
+from tests.marks import examples, first_at_once, nightly
 from tests.matching.test_without_labels import LABELS, copied, strip
 from traceweave import words
 from traceweave.weave import weave
@@ -53,6 +53,7 @@ def nobase(corpus: Path) -> Path:
     return corpus / "cases" / "nobase"
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("change", "match"),
     [(None, "seq"), pytest.param(with_comms_id, "seq", marks=nightly), (without_seq, "order")],

@@ -91,6 +91,7 @@ def view_of_calls(con: duckdb.DuckDBPyConnection) -> None:
     )
 
 
+@first_at_once()
 @pytest.mark.parametrize("in_steps_of", [0, 6])
 def test_buffered_messages_are_matched_and_tell_the_clocks_where_they_were_waited_for(
     empty_run: duckdb.DuckDBPyConnection, in_steps_of: int
@@ -110,9 +111,7 @@ def test_buffered_messages_are_matched_and_tell_the_clocks_where_they_were_waite
     assert clock[2] == 2 * 3 * FIRST
 
 
-def test_messages_whose_senders_wait_are_not_buffered(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_messages_whose_senders_wait_are_not_buffered(empty_run: duckdb.DuckDBPyConnection) -> None:
     add_messages(empty_run, buffered=False)
     weave(empty_run)
     calls = read_calls(empty_run)
@@ -139,10 +138,10 @@ def test_buffered_messages_are_matched_around_one_that_was_lost(
 
 
 # what failed: within a step, or between two receives that waited, as many were left on both sides
-@pytest.mark.parametrize("in_steps_of", first_at_once([0, 6]))
-@pytest.mark.parametrize(
-    ("lost", "lost_sends"), first_at_once([((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
-)
+@first_at_once()
+@pytest.mark.parametrize("in_steps_of", [0, 6])
+@first_at_once()
+@pytest.mark.parametrize(("lost", "lost_sends"), [((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
 def test_one_lost_on_each_side_shifts_none_of_those_between(
     empty_run: duckdb.DuckDBPyConnection,
     lost: tuple[int, ...],

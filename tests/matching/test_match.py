@@ -219,7 +219,8 @@ def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:
 
 
 @pytest.mark.parametrize("program", at_once([TP_DP, DDP], TP_DP), ids=["tp and dp", "ddp"])
-@pytest.mark.parametrize("lost", first_at_once([0.01, 0.0]))
+@first_at_once()
+@pytest.mark.parametrize("lost", [0.01, 0.0])
 def test_cut_windows_and_lost_events_are_repaired(
     empty_run: Connection, program: tuple[Op, ...], lost: float
 ) -> None:
@@ -232,8 +233,7 @@ def test_cut_windows_and_lost_events_are_repaired(
 
 
 @pytest.mark.parametrize(
-    "program",
-    [pytest.param(DDP, id="ddp"), pytest.param(pipeline(4), id="pp", marks=nightly)],
+    "program", [pytest.param(DDP, id="ddp"), pytest.param(pipeline(4), id="pp", marks=nightly)]
 )
 def test_calls_lost_from_long_steps_are_repaired(program: tuple[Op, ...]) -> None:
     """Steps of some 2 s: between few calls clocks drift apart by hundreds of microseconds, so that

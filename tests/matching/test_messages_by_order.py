@@ -37,8 +37,9 @@ def _noted(con: duckdb.DuckDBPyConnection, truth: Path) -> dict[int, tuple[objec
     return found
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    ("name", "pairs"), first_at_once([("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)])
+    ("name", "pairs"), [("messages_mesh_gloo", 48), ("messages_tags_gloo", 48)]
 )
 def test_pairs_are_those_that_the_job_noted(
     fixtures: Path, database_of: Callable[..., Path], name: str, pairs: int
@@ -99,6 +100,7 @@ def test_a_group_has_its_name_where_no_other_has_both_ranks_at_these_places(
 
 # what failed: GPUs' messages of which the host's operation says what they are were taken for gloo's
 # that no call had issued, after which order tells nothing
+@nightly
 def test_messages_of_gpus_beside_those_of_gloo_change_nothing(
     fixtures: Path, tmp_path: Path
 ) -> None:

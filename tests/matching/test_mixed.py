@@ -46,7 +46,8 @@ def test_kineto_and_nsys_ranks_of_one_run_are_matched(
 
 
 @pytest.mark.parametrize("program", at_once([TP_DP, DDP], TP_DP), ids=["tp and dp", "ddp"])
-@pytest.mark.parametrize("with_seq", first_at_once([False, True]), ids=["no Seq", "Seq"])
+@first_at_once()
+@pytest.mark.parametrize("with_seq", [False, True], ids=["no Seq", "Seq"])
 def test_several_windows_per_rank(
     empty_run: duckdb.DuckDBPyConnection, program: tuple[Op, ...], with_seq: bool
 ) -> None:

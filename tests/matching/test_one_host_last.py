@@ -63,11 +63,12 @@ def test_pairs_are_told_where_both_hosts_can_be_compared() -> None:
 
 # what was wrong: where a step of the clock let no line through the ends of both hosts, 0 to 3 were
 # joined
+@first_at_once(2)
 @pytest.mark.parametrize(
-    ("calls", "steps"),
-    first_at_once([(40, [20]), (60, [20, 30, 40]), (60, [30]), (130, [40, 70, 90])], 2),
+    ("calls", "steps"), [(40, [20]), (60, [20, 30, 40]), (60, [30]), (130, [40, 70, 90])]
 )
-@pytest.mark.parametrize("lost", first_at_once([0.02, 0.0]))
+@first_at_once()
+@pytest.mark.parametrize("lost", [0.02, 0.0])
 def test_ranks_of_one_host_are_not_joined_where_the_other_cannot_be_compared(
     calls: int, steps: list[int], lost: float
 ) -> None:

@@ -78,19 +78,17 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
     at_once([LABELS, f"{LABELS}, {SIZES}"], f"{LABELS}, {SIZES}"),
     ids=["labels", "sizes too"],
 )
+@first_at_once(2)
 @pytest.mark.parametrize(
     "name",
-    first_at_once(
-        [
-            "kineto/megatron_tp8",
-            "kineto/megatron_tp2",
-            "kineto/nanogpt_8xh100",
-            "kineto/torchrec_4",
-            "nsys/fsdp_2rank_before__2026.2.sqlite",
-            "nsys/fsdp_2rank_after__2026.2.sqlite",
-        ],
-        count=2,
-    ),
+    [
+        "kineto/megatron_tp8",
+        "kineto/megatron_tp2",
+        "kineto/nanogpt_8xh100",
+        "kineto/torchrec_4",
+        "nsys/fsdp_2rank_before__2026.2.sqlite",
+        "nsys/fsdp_2rank_after__2026.2.sqlite",
+    ],
 )
 def test_real_runs_are_matched_without_labels_as_with_them(
     corpus: Path, database_of: DatabaseOf, name: str, taken: str
@@ -216,15 +214,14 @@ def woven(con: Connection, job: Job) -> tuple[Traffic, float]:
 
 # what was wrong: without labels all were one group of the world, so the tensor parallel calls of
 # one host were joined with those of another, and sends to one stage with receives of another
+@first_at_once()
 @pytest.mark.parametrize(
     ("program", "kinds"),
-    first_at_once(
-        [
-            (TP_DP, ("tp", "dp")),
-            (TP_DP_ALIKE, ("tp", "dp")),
-            (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
-        ]
-    ),
+    [
+        (TP_DP, ("tp", "dp")),
+        (TP_DP_ALIKE, ("tp", "dp")),
+        (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
+    ],
     ids=["tp x dp", "tp x dp, all calls alike", "pp x dp"],
 )
 @pytest.mark.parametrize("labels", at_once(["old", "bare"], "bare"))
@@ -257,15 +254,14 @@ def synchronous(*kinds: str) -> tuple[Op, ...]:
 
 # what was wrong: all calls of the stream were one group, 16 to 39 of 20 foreign ones in every run
 # joined with calls of the groups beside theirs
+@first_at_once()
 @pytest.mark.parametrize(
     ("kinds", "least"),
-    first_at_once(
-        [
-            (("dp",) * 9 + ("tp",), 0.8),
-            (("world",) * 19 + ("dp",), 0.85),
-            (("world",) * 14 + ("tp",), 0.95),
-        ]
-    ),
+    [
+        (("dp",) * 9 + ("tp",), 0.8),
+        (("world",) * 19 + ("dp",), 0.85),
+        (("world",) * 14 + ("tp",), 0.95),
+    ],
     ids=["tp among dp", "dp among world", "tp among world"],
 )
 def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
@@ -333,6 +329,7 @@ def fused(con: Connection, job: Job) -> Traffic:
 
 # what was wrong: matched as messages, they were refused as collectives in the next round, and with
 # them went all that ties the hosts
+@nightly
 def test_messages_of_both_directions_in_one_kernel_stay_matched(empty_run: Connection) -> None:
     job = Job(
         hosts=4, per_host=4, steps=40, program=slower(pipeline_dp(4)), labels="bare",

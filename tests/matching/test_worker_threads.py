@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests.collective_calls import BASE, add_call, add_rank
-from tests.marks import at_once, first_at_once
+from tests.marks import at_once, first_at_once, nightly
 from traceweave import ingest
 from traceweave.store.database import open_database
 from traceweave.weave import weave
@@ -39,6 +39,7 @@ INSTANCES = """
 
 
 @pytest.mark.parametrize("name", at_once(RECORDED, "tp2_dp2_gloo"))
+@nightly
 def test_threads_tell_what_the_flight_recorder_says(
     fixtures: Path, database_of: Callable[..., Path], name: str
 ) -> None:
@@ -240,7 +241,9 @@ def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
     assert found == matched
 
 
-@pytest.mark.parametrize("groups", first_at_once([24, 400]))
+@first_at_once()
+@pytest.mark.parametrize("groups", [24, 400])
+@nightly
 def test_many_groups_of_the_same_members_count_as_one(
     empty_run: duckdb.DuckDBPyConnection, groups: int
 ) -> None:
@@ -281,6 +284,7 @@ def _steps(con: duckdb.DuckDBPyConnection, first: int) -> None:
             )
 
 
+@nightly
 def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -296,6 +300,7 @@ def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
+@nightly
 def test_calls_of_every_step_are_of_groups_that_were_there_before(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -349,6 +354,7 @@ def test_a_sole_listed_group_is_not_that_of_groups_made_late(
         ).fetchall() == [(4 * 2 * 12, 0)]
 
 
+@nightly
 def test_a_dump_says_more_than_that_only_one_group_is_listed(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -377,10 +383,7 @@ def test_a_file_that_ends_early_leaves_only_its_own_rank_open(
         cut = len(text) * 7 // 10 if path.name == "rank1.json.gz" else None
         (tmp_path / path.stem).write_bytes(text[:cut])
     assert not ingest(tmp_path, tmp_path / "run.duckdb").ok
-    with (
-        open_database(tmp_path / "run.duckdb") as told,
-        open_database(database_of(whole)) as true,
-    ):
+    with open_database(tmp_path / "run.duckdb") as told, open_database(database_of(whole)) as true:
         instances = (
             "SELECT list((rank, start_local_ns) ORDER BY rank) AS calls FROM collectives"
             " WHERE collective_id IS NOT NULL GROUP BY collective_id HAVING NOT list_contains("

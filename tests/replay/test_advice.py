@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once
 from tests.replay.by_hand import US
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
@@ -77,12 +78,13 @@ def test_a_bucket_is_divided_where_gradients_came_before_it(
     assert _gain(model, "bucket_mb=0.1") == pytest.approx(108 - (24 + 200))
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("bucket_mb=0", "bucket_mb is above 0"),
         ("bucket_mb=2 kind=compute", "are for kind=transfer"),
         ("prefetch=0", "prefetch is a number of units"),
+        ("bucket_mb=0", "bucket_mb is above 0"),
         ("prefetch=1", "selects nothing of this run"),
     ],
 )

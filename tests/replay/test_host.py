@@ -19,7 +19,9 @@ from traceweave.replay.model import Model
 MS = 1000 * US
 
 
-@pytest.mark.parametrize("synced", first_at_once([True, False]))
+@first_at_once()
+@pytest.mark.parametrize("synced", [True, False])
+@first_at_once(2)
 @pytest.mark.parametrize("device", [(0, 100), (60, 100), (60, 80)])
 def test_the_only_step_is_as_long_as_steps_says(
     empty_run: duckdb.DuckDBPyConnection, device: tuple[int, int], synced: bool
@@ -43,6 +45,7 @@ def test_the_only_step_is_as_long_as_steps_says(
     assert answer.gain_ns == pytest.approx(gain, abs=1 * MS + 5 * US)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("start", "gain"),
     # code that is loaded in the call holds up what is launched at its end, not what began before;

@@ -80,6 +80,7 @@ def test_tensor_parallelism_needs_each_result_at_once(empty_run: duckdb.DuckDBPy
         gain(on_one_stream(empty_run, "all_reduce", role="tp"))
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -116,6 +117,7 @@ def test_a_run_whose_collectives_have_one_is_told_so(
         run.what_if("stream=own")
 
 
+@nightly
 def test_a_real_run_gains_no_more_than_is_exposed_beside_waiting(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -130,14 +132,15 @@ OWN = Config(ranks=4, steps=5, layers=6)
 
 
 @nightly
+@first_at_once()
 @pytest.mark.parametrize(
     "own",
-    first_at_once([
+    [
         replace(OWN, bucket_layers=1, layer_bytes=100_000_000),
         OWN,
         replace(OWN, parallelism="fsdp"),
         replace(OWN, parallelism="tp", group_size=2),
-    ]),
+    ],
     ids=["DDP, small buckets", "DDP", "FSDP", "TPxDP"],
 )  # fmt: skip
 def test_the_run_with_a_stream_of_its_own_takes_what_was_predicted(

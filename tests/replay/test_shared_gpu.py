@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once
 from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
@@ -23,13 +24,14 @@ from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("trace", "scenario", "real_ms"),
     [
-        # the job without the defect, recorded before and after it: 6.76 and 6.81 of 17.08 ms
-        ("late_loader_nccl", "step=6,10,14,18,22 kind=data_loading while=idle times=0", 10.29),
         ("pageable_copy_nccl", "kind=copy name=*Pageable* times=0", 7.16),
         ("host_pause_nccl", "rank=0 kind=launch like=median", 3.01),
+        # the job without the defect, recorded before and after it: 6.76 and 6.81 of 17.08 ms
+        ("late_loader_nccl", "step=6,10,14,18,22 kind=data_loading while=idle times=0", 10.29),
         # beside the same job in which rank 2 does not sleep: 26.0 of 45.7 ms
         ("slow_rank_nccl", "rank=2 kind=data_loading like=median", 19.7),
     ],

@@ -16,11 +16,9 @@ from traceweave.replay.nodes import CALL
 from traceweave.replay.single_steps import Steps, apart, steps_of
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    "name",
-    first_at_once(
-        ["ddp_gloo_straggler", "kineto/torchrec_4", "pipeline_1f1b", "kineto/megatron_tp8"], count=2
-    ),
+    "name", ["ddp_gloo_straggler", "kineto/torchrec_4", "pipeline_1f1b", "kineto/megatron_tp8"]
 )
 def test_levels_replay_as_the_engine_does(
     name: str, corpus: Path, fixtures: Path, database_of: Callable[..., Path]

@@ -156,6 +156,7 @@ def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
     assert predicted(model, "rank=1 kind=compute like=mean")[0] == 40
 
 
+@nightly
 def test_extra_calls_of_a_recorded_rank_cost_what_they_take(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -495,6 +496,7 @@ def test_the_views_of_the_command_are_those_of_python() -> None:
 
 # what was wrong: steps became longer by half, as lengths of calls that two threads ran at once were
 # added up, and each was taken to be asked for when its turn came
+@nightly
 def test_buckets_that_wait_for_their_turn_are_merged(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

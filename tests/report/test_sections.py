@@ -31,8 +31,8 @@ from traceweave.report.sections.overlap import load_overlap, overlap_section
 SUMS = ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "overlap_ns")
 
 
-def test_budget_sums_the_steps_of_each_rank(make_run: MakeRun) -> None:
-    budget = load_budget(make_run(ranks=4, steps=3))
+def test_budget_sums_the_steps_of_each_rank(shared_run: MakeRun) -> None:
+    budget = load_budget(shared_run(ranks=4, steps=3))
     assert budget.steps == [0, 1, 2]
     assert [tuple(row[key] // MS for key in SUMS) for row in budget.per_rank] == [
         (284, 180, 60, 12, 32, 30),
@@ -44,8 +44,8 @@ def test_budget_sums_the_steps_of_each_rank(make_run: MakeRun) -> None:
     assert [row["efficiency"] for row in budget.per_rank] == [1 / 3, 1 / 3, 1 / 3, 0.5]
 
 
-def test_the_budget_in_words_names_what_there_is(make_run: MakeRun) -> None:
-    budget = load_budget(make_run(ranks=2, steps=1))
+def test_the_budget_in_words_names_what_there_is(shared_run: MakeRun) -> None:
+    budget = load_budget(shared_run(ranks=2, steps=1))
     # the last step ends with its last op, so that nothing is idle
     assert budget_in_words(budget, cpu=False) == (
         "A step takes 84.0 ms (2 ranks, 1 step). For 71.4% of the time the rank computes, for 23.8%"
@@ -54,8 +54,8 @@ def test_the_budget_in_words_names_what_there_is(make_run: MakeRun) -> None:
     )
 
 
-def test_overlap_says_what_is_exposed_and_why(make_run: MakeRun) -> None:
-    con = make_run(ranks=4, steps=3)
+def test_overlap_says_what_is_exposed_and_why(shared_run: MakeRun) -> None:
+    con = shared_run(ranks=4, steps=3)
     budget, overlap = load_budget(con), load_overlap(con, 1)
     section = overlap_section(budget, overlap)
     # clocks are 0 to 300 ns apart; three ranks expose 20 ms, and the one that comes last 10
@@ -71,8 +71,8 @@ def test_overlap_says_what_is_exposed_and_why(make_run: MakeRun) -> None:
     )
 
 
-def test_budget_without_steps_takes_the_whole_recording(make_run: MakeRun) -> None:
-    budget = load_budget(make_run(ranks=1, steps=0))
+def test_budget_without_steps_takes_the_whole_recording(shared_run: MakeRun) -> None:
+    budget = load_budget(shared_run(ranks=1, steps=0))
     assert not budget.has_steps
     assert [tuple(row[key] // MS for key in SUMS) for row in budget.rows] == [
         (84, 60, 20, 4, 0, 10)
@@ -101,8 +101,8 @@ def test_a_rank_without_steps_is_not_compared_with_steps(make_run: MakeRun) -> N
     assert "mark no steps: rank 1." in budget_section(budget, cpu=False).notes[-1]
 
 
-def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(make_run: MakeRun) -> None:
-    con = make_run(ranks=2, steps=3)
+def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(shared_run: MakeRun) -> None:
+    con = shared_run(ranks=2, steps=3)
     gaps = load_gaps(con, load_budget(con))
     assert gaps.idle_ns == 2 * 2 * 16 * MS
     assert [(cause["cause"], cause["gaps"]) for cause in gaps.causes] == [("launch_bound", 4)]
@@ -138,8 +138,8 @@ def test_of_very_many_gaps_only_the_long_ones_are_listed(
     )
 
 
-def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> None:
-    collectives = load_collectives(make_run(ranks=4, steps=3))
+def test_waiting_is_charged_to_the_rank_that_came_last(shared_run: MakeRun) -> None:
+    collectives = load_collectives(shared_run(ranks=4, steps=3))
     keys = ("rank", "instances", "known_instances", "known_last", "origin_wait_ns",
             "waited_free_ns")  # fmt: skip
     assert [tuple(row[key] for key in keys) for row in collectives.waits] == [
@@ -156,6 +156,7 @@ def test_waiting_is_charged_to_the_rank_that_came_last(make_run: MakeRun) -> Non
     )
 
 
+@nightly
 def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
     con.execute("UPDATE clocks SET residual_p95_ns = 20 * ?", [MS])
@@ -168,6 +169,7 @@ def test_arrivals_below_the_resolution_of_the_clocks_accuse_nobody(make_run: Mak
     )
 
 
+@nightly
 def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> None:
     # rank 2 is as late as rank 3 in the first of three steps: 0 and 1 wait 10 ms for both
     con = make_run(ranks=4, steps=3)
@@ -215,8 +217,8 @@ def test_collectives_that_lack_ranks_are_counted(make_run: MakeRun) -> None:
     )
 
 
-def test_one_rank_says_nothing_of_waiting(make_run: MakeRun) -> None:
-    collectives = load_collectives(make_run(ranks=1, steps=2, collectives=False))
+def test_one_rank_says_nothing_of_waiting(shared_run: MakeRun) -> None:
+    collectives = load_collectives(shared_run(ranks=1, steps=2, collectives=False))
     assert collectives.waits == []
     assert waits_in_words(collectives, 1) == (
         "With a single rank nothing can be said about waiting between ranks."

@@ -261,6 +261,7 @@ def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(make_run: M
     assert waits == [100, 0]
 
 
+@nightly
 def test_nothing_recorded_nothing_drawn(empty_run: duckdb.DuckDBPyConnection) -> None:
     section = timeline_section(_load(empty_run), 0)
     assert (section.figures, section.tables) == ((), ())

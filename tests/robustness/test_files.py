@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.robustness.loading import RUN
 from traceweave.cli.main import main
 from traceweave.errors import InputError
@@ -140,6 +140,7 @@ def test_what_may_not_be_read_is_reported_and_the_rest_loaded(open_folder: Path)
     assert "rank 0 from 1 file" in done.stderr
 
 
+@first_at_once()
 @pytest.mark.parametrize("name", at_once(["t.json.gz", "t.sqlite", "t.txt", "t"], "t.sqlite", "t"))
 def test_content_decides_and_not_the_suffix(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(trace(0))

@@ -30,9 +30,7 @@ def accounted(outcome: Outcome) -> bool:
     return skipped == sum(i.count for i in outcome.issues if i.kind.startswith("skipped: "))
 
 
-@pytest.mark.parametrize(
-    "share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.5, 0.9999)
-)
+@pytest.mark.parametrize("share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.9999))
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
     data = gzip.compress(export, 1) if packed else export
@@ -44,7 +42,8 @@ def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> 
         assert 2000 < outcome.stored <= 3157
 
 
-@pytest.mark.parametrize("seed", first_at_once(range(6), count=2))
+@first_at_once()
+@pytest.mark.parametrize("seed", range(6))
 def test_an_export_with_wrong_bytes(load: Load, export: bytes, seed: int) -> None:
     chance = random.Random(seed)
     data = bytearray(export)
@@ -113,13 +112,11 @@ def without_first_page(path: Path, table: str) -> bytes:
     return bytes(data)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "table",
-    first_at_once(
-        ["PROCESSES", "StringIds", "OSRT_API", "ENUM_NSYS_EVENT_CLASS", "META_DATA_CAPTURE",
+    ["PROCESSES", "StringIds", "OSRT_API", "ENUM_NSYS_EVENT_CLASS", "META_DATA_CAPTURE",
          "TARGET_INFO_SESSION_START_TIME", "TARGET_INFO_SYSTEM_ENV", "ThreadNames"],
-        count=3,
-    ),
 )  # fmt: skip
 def test_the_table_of_a_damaged_page_is_named(load: Load, fixtures: Path, table: str) -> None:
     damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)

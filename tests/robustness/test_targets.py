@@ -78,7 +78,8 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("room", first_at_once([20_000, 0, 200_000]))
+@first_at_once()
+@pytest.mark.parametrize("room", [20_000, 0, 200_000])
 def test_a_full_disk_leaves_the_old_database_and_one_line(
     tmp_path: Path, made: Path, fixtures: Path, room: int
 ) -> None:
@@ -100,8 +101,11 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     assert left_beside(database) == []
 
 
-@pytest.mark.parametrize("command", first_at_once([["sql", "--install"], ["align"]]))
-@pytest.mark.parametrize("more", first_at_once([0, -(1 << 30), 70_000, 140_000]))
+@first_at_once()
+@pytest.mark.parametrize("command", [["sql", "--install"], ["align"]])
+@first_at_once()
+@pytest.mark.parametrize("more", [0, -(1 << 30), 70_000, 140_000])
+@nightly
 def test_a_full_disk_leaves_a_database_that_is_changed_as_it_was(
     tmp_path: Path, made: Path, command: list[str], more: int
 ) -> None:
@@ -171,6 +175,7 @@ DATABASES = [
 ]
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(("change", "message", "replaceable"), DATABASES)
 def test_a_file_that_is_no_database_of_ours_is_refused(
     tmp_path: Path,

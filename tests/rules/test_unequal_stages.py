@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import materialize
 from traceweave_simulator import Config
@@ -105,6 +105,7 @@ def test_what_is_gained_is_what_an_even_pipeline_takes_less(
     assert row["cost_ns"] == pytest.approx(gain, rel=0.1)
 
 
+@first_at_once()
 @pytest.mark.parametrize("name", ["pipeline_1f1b", "pipeline_gpipe", "ddp_gloo_straggler"])
 def test_real_runs_without_it(name: str, fixtures: Path, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(fixtures / name)) as run:

@@ -57,12 +57,7 @@ def test_what_is_too_long_or_banned_is_found() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    at_once(
-        ALL,
-        "fixtures/ddp_gloo_straggler",
-        "fixtures/slow_rank_2x2_gloo",
-        "fixtures/metric_read_gloo",
-    ),
+    at_once(ALL, "fixtures/ddp_gloo_straggler"),
 )
 def test_findings_are_short(name: str, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(ALL[name]), frames="arrow") as run:

@@ -340,6 +340,7 @@ NSYS_FORMS = {
         pytest.param("arrow", marks=nightly),
     ],
 )
+@nightly
 def test_exports_of_nsys_are_read_there(
     form: str, bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:

@@ -191,7 +191,8 @@ def ingest_ring(
     return traceweave.open(folder / "run.duckdb")
 
 
-@pytest.mark.parametrize("turns", first_at_once([True, False]))
+@first_at_once()
+@pytest.mark.parametrize("turns", [True, False])
 def test_every_send_meets_the_receive_of_its_round(tmp_path: Path, turns: bool) -> None:
     """Kernels from before the window as well, where all others of the stream do the same."""
     with ingest_ring(tmp_path, turns) as run:

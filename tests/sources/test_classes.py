@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.marks import first_at_once
 from tests.sources.test_kineto_load import kernel, launch, load, span
 from traceweave.sources import classify as classify_module
 from traceweave.sources.classify import classify
@@ -22,6 +23,7 @@ REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096u
 CLASSES = "SELECT category, class, class_source FROM gpu_ops ORDER BY op_id"
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(
     ("operator", "name", "class_", "source"),
     [

@@ -83,6 +83,7 @@ HOSTILE = {
 }
 
 
+@first_at_once(5)
 @pytest.mark.parametrize("name", at_once(HOSTILE, *HOSTILE.keys() - {"memo bomb"}))
 def test_a_hostile_dump_is_refused_in_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +137,7 @@ def test_what_is_no_operation_is_counted(tmp_path: Path) -> None:
         assert run.issues().set_index("kind").loc["no operation", "events"] == 2
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("names", "ranks"),
     [
@@ -154,6 +156,7 @@ def test_the_name_says_the_rank(names: list[str], ranks: list[int], tmp_path: Pa
     assert [source.ranks for source in result.sources] == [(rank,) for rank in ranks]
 
 
+@first_at_once()
 @pytest.mark.parametrize("names", [["first", "second"], ["dump_node1", "dump_node2"]])
 def test_where_it_does_not_the_user_is_asked(names: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "in"
@@ -176,15 +179,14 @@ def recorded(fixtures: Path, name: str, folder: Path) -> Path:
     return folder
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "groups"),
-    first_at_once(
-        [
-            ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-            ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-            ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
-        ]
-    ),
+    [
+        ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+        ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
+        ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
+    ],
 )
 def test_dumps_beside_traces_tell_group_and_number(
     name: str, groups: list[list[int]], fixtures: Path, tmp_path: Path

@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.marks import first_at_once
 from tests.sources.test_kineto_load import kernel, load_file
 
 Events = list[dict[str, Any]]
@@ -120,6 +121,7 @@ def test_of_several_groups_none_is_taken(
     ).fetchall() == [(None,)]
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     "events",
     [

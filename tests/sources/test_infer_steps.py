@@ -80,15 +80,14 @@ def test_it_begins_where_the_marked_step_begins_its_kernels(tmp_path: Path) -> N
     assert len(inferred) == 4
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("config", "why"),
-    first_at_once(
-        [
-            (Config(ranks=1, steps=1, layers=24), "layers repeat, steps do not"),
-            (Config(ranks=1, steps=2, layers=24), "two steps show one period only"),
-            (Config(ranks=1, steps=3, layers=2), "three steps show it twice only"),
-        ]
-    ),
+    [
+        (Config(ranks=1, steps=1, layers=24), "layers repeat, steps do not"),
+        (Config(ranks=1, steps=2, layers=24), "two steps show one period only"),
+        (Config(ranks=1, steps=3, layers=2), "three steps show it twice only"),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_not_unmistakable_is_not_inferred(config: Config, why: str, tmp_path: Path) -> None:

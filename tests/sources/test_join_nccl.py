@@ -12,7 +12,7 @@ import pytest
 from pandas import isna
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.nccl_lines import HASH, Writer
 
 PIDS = range(75, 83)
@@ -67,6 +67,7 @@ def test_processes_are_the_ranks_with_the_same_process_id(traces: Path) -> None:
         ]  # fmt: skip
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("hash_", "pid", "notes"),
     [

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from traceweave.errors import InputError
 from traceweave.ingestion import ingest
 from traceweave.sources import kineto
@@ -154,6 +155,7 @@ def test_calls_with_equal_arguments_have_equal_hashes(load: Any) -> None:
     assert query("SELECT sequence FROM host_ops WHERE sequence > 0 ORDER BY op_id") == [(5,), (6,)]
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("name", "class_"),
     [
@@ -279,6 +281,7 @@ def test_marks_counters_memory_and_metadata_are_kept(load: Any) -> None:
     ) == [("cuda:2", "free", -512, 4096, 1024, 2048)]
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("models", "name"), [(("H100", "H100"), "H100"), (("H100", "T4"), None), ((), None)]
 )

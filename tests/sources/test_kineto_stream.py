@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.marks import nightly
+from tests.marks import examples, nightly
 from traceweave.errors import InputError
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.unpack import BLOCK_BYTES
@@ -36,7 +36,7 @@ def slices(data: bytes, block_bytes: int = BLOCK_BYTES) -> tuple[list[Any], Even
 
 
 @given(events=EVENTS, indent=LAYOUTS, block_bytes=st.integers(1, 400), trailer=st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_blocks_hold_exactly_the_events(
     events: list[Any], indent: int | None, block_bytes: int, trailer: bool
 ) -> None:
@@ -65,7 +65,7 @@ def test_the_array_ends_at_its_own_bracket_however_it_is_laid_out(
 
 
 @given(events=EVENTS, indent=LAYOUTS, data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_file_cut_anywhere_yields_the_events_before_the_cut(
     events: list[Any], indent: int | None, data: st.DataObject
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.simulated_runs import SKEWED
 from traceweave_simulator import Config, simulate, write_nsys
 
@@ -49,8 +49,9 @@ def test_every_op_of_a_simulated_run_has_its_call(
         assert ops == launched == timed > 0
 
 
+@first_at_once()
 @pytest.mark.parametrize(
-    "name", ["kineto/nanogpt_8xh100", "kineto/amd_mi250", "nsys/fsdp_2rank_after__2026.2.sqlite"]
+    "name", ["kineto/amd_mi250", "nsys/fsdp_2rank_after__2026.2.sqlite", "kineto/nanogpt_8xh100"]
 )
 def test_real_ops_have_their_calls(
     name: str, corpus: Path, database_of: Callable[..., Path]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -244,6 +245,7 @@ def test_broken_payloads_are_counted_and_passed_over(tmp_path: Path) -> None:
 
 # what was wrong: a report of nsys 2023.4 under a driver of 2025 has 801 calls of NCCL on each of
 # two ranks, a kernel on one and four copies on the other, and was called fit to judge
+@first_at_once()
 @pytest.mark.parametrize("recorded", [True, False])
 def test_calls_of_nccl_without_kernels_have_no_device_records(
     tmp_path: Path, recorded: bool

@@ -48,7 +48,8 @@ def test_both_readers_read_the_same(
     assert all(a.equals(b) for a, b in zip(quick, careful, strict=True))
 
 
-@pytest.mark.parametrize("at", first_at_once([0, 10, fast_reader.ROWS_PER_BATCH + 10]))
+@first_at_once()
+@pytest.mark.parametrize("at", [0, 10, fast_reader.ROWS_PER_BATCH + 10])
 def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: int) -> None:
     """SQLite lets any column hold any type; the quick reader gives up on the first such value.
     Of a number the whole part is kept."""

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.ingestion import ingest
 from traceweave.sources.nsys.clock import read_clock
@@ -195,6 +195,7 @@ def test_what_a_call_only_starts_lasts_until_it_was_waited_for(newer: LoadedExpo
     assert shortest > 300_000 > issued
 
 
+@first_at_once()
 @pytest.mark.parametrize("suffix", ["pqtdir", "arwdir"])
 def test_folders_of_tables_load_like_sqlite(newer: LoadedExport, suffix: str) -> None:
     """`nsys export --type parquetdir` and `arrowdir` of the same report."""

@@ -123,6 +123,7 @@ def as_blob(name: str, fields: dict[str, Any]) -> bytes:
 
 
 @pytest.mark.parametrize("parallelism", at_once(["fsdp", "pp"], "fsdp"))
+@nightly
 def test_blobs_say_the_same_as_json(tmp_path: Path, parallelism: Any) -> None:
     run = simulate(Config(ranks=4, steps=1, layers=4, parallelism=parallelism))
     (path,) = write_nsys(run, tmp_path, ranks_per_report=4)

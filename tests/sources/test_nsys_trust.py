@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import first_at_once
 from tests.sources.nsys_export import EPOCH_NS, call, kernel, nvtx, process, write_export
 from tests.sources.nsys_loading import load_export
 from traceweave.errors import InputError
@@ -89,6 +90,7 @@ def test_packed_exports_load_like_plain_ones(tmp_path: Path) -> None:
     assert load_export(packed).rows(everything) == load_export(plain).rows(everything)
 
 
+@first_at_once()
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_truncated_export_keeps_what_is_readable(tmp_path: Path, packed: bool) -> None:
     whole = many_ranges(tmp_path / "whole.sqlite").read_bytes()

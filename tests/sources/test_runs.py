@@ -297,25 +297,23 @@ def test_times_that_only_the_events_tell_are_looked_at_before_anything_is_writte
         assert ranks.fetchall() == [(0,), (1,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("change", "reason"),
-    first_at_once(
-        [
-            (stating(cuda_runtime_version=11080), "CUDA versions 12.6 and 11.8"),
-            (stating(cuda_driver_version=13000), "CUDA driver versions 12.8 and 13.0"),
-            (
-                stating(deviceProperties=[{"id": 0, "name": "NVIDIA B200"}]),
-                "GPU models H100 80GB HBM3 and B200",
-            ),
-            (stating(cuda_runtime_version=12060, cupti_version=25), None),
-            (lambda trace: trace["distributedInfo"].pop("nccl_version"), None),
-            (
-                lambda trace: trace["distributedInfo"].update(nccl_version="2.27.5"),
-                "NCCL versions 2.28.9 and 2.27.5",
-            ),
-        ],
-        count=2,
-    ),
+    [
+        (stating(cuda_runtime_version=11080), "CUDA versions 12.6 and 11.8"),
+        (stating(cuda_driver_version=13000), "CUDA driver versions 12.8 and 13.0"),
+        (
+            stating(deviceProperties=[{"id": 0, "name": "NVIDIA B200"}]),
+            "GPU models H100 80GB HBM3 and B200",
+        ),
+        (stating(cuda_runtime_version=12060, cupti_version=25), None),
+        (lambda trace: trace["distributedInfo"].pop("nccl_version"), None),
+        (
+            lambda trace: trace["distributedInfo"].update(nccl_version="2.27.5"),
+            "NCCL versions 2.28.9 and 2.27.5",
+        ),
+    ],
 )
 def test_what_real_files_say_of_gpu_and_versions_tells_runs_apart(
     corpus: Path, tmp_path: Path, change: Change, reason: str | None

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import first_at_once
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.errors import UsageError
 from traceweave.ingestion import ingest
@@ -32,6 +33,7 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
         ).fetchall()
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

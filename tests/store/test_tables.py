@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import first_at_once, nightly
 from traceweave.store import empty, schema
 
 EVERYTHING = (
@@ -79,6 +80,7 @@ def test_another_text_of_the_tables_is_another_version(
     assert empty._digest() != before
 
 
+@first_at_once()
 @pytest.mark.parametrize("why", ["no bytecode", "no folder"])
 def test_where_no_copy_can_be_kept_the_tables_are_created(
     kept: Path, monkeypatch: pytest.MonkeyPatch, why: str
@@ -94,6 +96,7 @@ def test_where_no_copy_can_be_kept_the_tables_are_created(
     assert [*kept.parent.glob("*/*")] == []
 
 
+@first_at_once()
 @pytest.mark.parametrize("damage", [slice(0, None), slice(9_000, None)])
 def test_a_damaged_copy_is_thrown_away(kept: Path, damage: slice) -> None:
     columns = _columns()
@@ -107,6 +110,7 @@ def test_a_damaged_copy_is_thrown_away(kept: Path, damage: slice) -> None:
     assert copy.exists()
 
 
+@nightly
 def test_a_copy_without_tables_is_thrown_away(kept: Path) -> None:
     columns = _columns()
     (copy,) = kept.iterdir()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceweave
+from tests.marks import first_at_once
 from traceweave.vocabulary import fitted, readable
 
 ADD = (
@@ -56,6 +57,7 @@ def test_what_tells_names_apart_is_kept() -> None:
     assert fitted(["at::native::gather", "b"], 12)["at::native::gather"] == "gather"
 
 
+@first_at_once()
 @pytest.mark.parametrize("run", ["kineto/nanogpt_8xh100", "kineto/torchrec_4"])
 @pytest.mark.parametrize("width", [16, 43])
 def test_kernels_of_real_runs_stay_different(
