@@ -342,6 +342,8 @@ REAL: dict[str, Rule] = {
                 "kineto/nanogpt_8xh100",
                 None,
                 "The GPU idles .*. Ranks launch late, rank 1 most, and the others wait 7.55 ms",
+                # the code is compiled
+                "CUDA graphs, fewer graph breaks",
             ),
         ),
         # its host frees and allocates; its GPU starts late
@@ -537,6 +539,10 @@ REAL: dict[str, Rule] = {
                 None,
                 "Compute runs for 91.6%",
                 "Faster kernels: lower precision",
+            ),
+            # compiled, with fused attention, in graphs; inference updates nothing
+            True_(
+                "kineto/vllm_step_mi300x", None, "Compute", "Faster kernels: lower precision; see"
             ),
         ),
         # the compiler works for 905 of 910 ms per step, on the thread of the operators

@@ -2,11 +2,21 @@
 -- grain: one row
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
+-- column: is_compiled BOOLEAN | code that torch.compile made runs
+-- column: has_graphs BOOLEAN | CUDA graphs are launched or captured
+-- column: has_attention BOOLEAN | kernels of attention run: it is fused
+-- column: has_optimizer BOOLEAN | parameters are updated
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
 SELECT
     EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
         OR EXISTS (FROM gpu_ops WHERE contains(name, 'at::native::')) AS is_torch,
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
+    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
+        OR EXISTS (FROM (SELECT DISTINCT name FROM gpu_ops) WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
+    EXISTS (FROM host_ops JOIN tw_call_names USING (name) WHERE launches = 'graph' OR captures IS NOT NULL) AS has_graphs,
+    EXISTS (FROM gpu_ops WHERE class = 'attention') AS has_attention,
+    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
+        OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks
