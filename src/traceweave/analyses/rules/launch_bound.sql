@@ -33,12 +33,10 @@ SELECT
     i.opening || ' because the host launches late' || i.details
     || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
-        WHEN p.is_cuda THEN CASE WHEN p.has_graphs THEN 'CUDA graphs also for what is launched one by one' ELSE 'CUDA graphs' END
-            || CASE
-                WHEN NOT p.is_torch THEN ', fewer and larger kernels; launch ahead of the GPU'
-                WHEN p.is_compiled THEN ', fewer graph breaks, less Python between compiled regions; larger batches per kernel'
-                ELSE ', torch.compile, fused operators, fewer Python layers; larger batches per kernel'
-            END
+        WHEN p.is_graphed THEN 'Launch the next graph sooner: less on the host between two of them, more of the step in one'
+        WHEN p.is_compiled AND p.is_cuda THEN 'CUDA graphs, fewer graph breaks, less Python between compiled regions; larger batches per kernel'
+        WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
+        WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END
     || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is the limit of infinitely fast hosts: what-if with times=0.5 replays hosts twice as fast' END AS advice
