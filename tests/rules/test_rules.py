@@ -835,6 +835,27 @@ def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found
     assert before["advice"].startswith("Record more steps: what this work waited for was not")
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "pin_memory=True"),
+        # 4,097 calls of .cpu() read 8 bytes each in a real trace: no loader pins what they read
+        ("Memcpy DtoH (Device -> Pageable)", "Keep the data on the GPU, and read it less often"),
+    ],
+)
+def test_what_is_read_from_the_gpu_is_not_told_to_pin_its_batches(
+    empty_run: duckdb.DuckDBPyConnection, name: str, advice: str
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    build.host(0, (0, 30_000), "aten::copy_")
+    build.gpu(0, (0, 40_000), "memory", name, copy_kind=name.split()[1])
+    build.gpu(0, (50_000, 100_000))
+    row = found_by(build.con, "pageable_copies")["pageable_copies"]
+    assert row["advice"].startswith(advice)
+
+
 def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
     empty_run: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
