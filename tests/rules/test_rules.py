@@ -598,6 +598,13 @@ REAL: dict[str, Rule] = {
             ),
             # a job of gloo
             True_("ddp_gloo_nsys", [0, 1, 2, 3], "No rank", "Record CUDA .*not by nsys"),
+            # no rank at all, of which health had no row
+            True_(
+                "nccl_logs/all_subsystems_2.27.7_2xA100.log",
+                None,
+                "NCCL's logs tell what was called, not when",
+                "Give the traces of the ranks beside them",
+            ),
         ),
         ("kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
