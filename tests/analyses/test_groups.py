@@ -78,6 +78,19 @@ def test_the_mix_of_operations_tells_a_role(
     assert row["used_for"] == (None if role == "unknown" else role)
 
 
+@pytest.mark.parametrize(("name", "role"), [("aten::mm", "tp"), ("MmBackward0", "dp")])
+def test_what_is_scattered_without_a_backward_pass_is_no_gradients(
+    build: Builder, name: str, role: str
+) -> None:
+    """Llama under tensor and sequence parallelism, its forward pass: 9 scatters, 10 gathers."""
+    issue = _world(build)
+    build.group(1, [0, 1])
+    build.host(0, (0, 10), name)
+    for op in ("all_gather", "reduce_scatter"):
+        issue.collective(op, {0: (0, 100), 1: (0, 100)}, group_id=1)
+    assert [row["role"] for row in rows(build.con, "groups")] == [role]
+
+
 @pytest.mark.parametrize(
     ("ranks", "role", "source"),
     [

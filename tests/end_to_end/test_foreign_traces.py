@@ -51,6 +51,21 @@ def test_torchs_profiler_before_kineto_is_read(tmp_path: Path) -> None:
     assert [window, compute, idle] == [400_000, 200_000, 200_000]
 
 
+def test_what_operators_took_by_events_of_the_device_counts_once(tmp_path: Path) -> None:
+    """A range of 900 us holds two operators of 310 and 300 us; the first calls another."""
+    spans = (("step", 0, 900), ("aten::conv2d", 100, 310), ("aten::cudnn_convolution", 110, 300),
+             ("aten::relu", 500, 300))  # fmt: skip
+    events = [
+        {"name": name, "ph": "X", "ts": at + 1e3, "dur": dur, "tid": 0, "pid": f"{kind} functions"}
+        for name, at, dur in spans
+        for kind in ("CPU", "CUDA")
+    ]
+    _, run = _open(events, tmp_path)
+    with run:
+        ops = run.sql("SELECT name, duration_ns FROM gpu_ops ORDER BY start_ns").to_numpy().tolist()
+    assert ops == [["aten::conv2d", 310_000], ["aten::relu", 300_000]]
+
+
 @first_at_once()
 @pytest.mark.parametrize(
     ("events", "says"),

@@ -17,6 +17,7 @@ from traceweave.replay.full_queues import DEPTH
 from traceweave.replay.model import Model
 
 MS = 1000 * US
+LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
 
 
 @first_at_once()
@@ -68,6 +69,25 @@ def test_a_long_launch_launches_at_its_end(
     run.write()
     (answer,) = Model(empty_run).answers(["kind=module_loading times=0"])
     assert answer.gain_ns == pytest.approx(gain * MS, abs=20 * US)
+
+
+# what was wrong: the wait for the first batch of a real run, before its first kernels, compiled
+@pytest.mark.parametrize(("name", "kind"), [("next", "compilation"), (LOADER, "data_loading")])
+def test_a_pause_before_code_is_loaded_is_for_data_where_the_host_gets_some(
+    empty_run: duckdb.DuckDBPyConnection, name: str, kind: str
+) -> None:
+    """An op runs until 1 ms; the host makes no call from then until it loads code at 9."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 12 * MS), (0, 12 * MS))
+    run.gpu(0, (0, 1 * MS), launch=run.launch(0, (0, 5 * US), step=1), step=1)
+    run.host(0, (1 * MS, 9 * MS), name, "annotation", step=1)
+    run.host(0, (9 * MS, 10 * MS), "cuModuleLoadData", "runtime", step=1)
+    call = run.launch(0, (10 * MS, 10 * MS + 5 * US), step=1)
+    run.gpu(0, (10 * MS + 10 * US, 12 * MS), launch=call, step=1)
+    run.write()
+    (answer,) = Model(empty_run).answers([f"kind={kind} times=0"])
+    assert answer.gain_ns == pytest.approx(9 * MS, abs=20 * US)
 
 
 def test_a_launch_that_finds_its_queue_full_takes_no_time_of_its_own(

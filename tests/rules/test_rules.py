@@ -351,6 +351,8 @@ REAL: dict[str, Rule] = {
                 "kineto/nanogpt_8xh100",
                 None,
                 "The GPU idles .*. Ranks launch late, rank 1 most, and the others wait 7.55 ms",
+                # the code is compiled
+                "CUDA graphs, fewer graph breaks",
             ),
         ),
         # its host frees and allocates; its GPU starts late
@@ -547,6 +549,10 @@ REAL: dict[str, Rule] = {
                 "Compute runs for 91.6%",
                 "Faster kernels: lower precision",
             ),
+            # compiled, with fused attention, in graphs; inference updates nothing
+            True_(
+                "kineto/vllm_step_mi300x", None, "Compute", "Faster kernels: lower precision; see"
+            ),
         ),
         # the compiler works for 905 of 910 ms per step, on the thread of the operators
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "recompile_once"),
@@ -601,6 +607,13 @@ REAL: dict[str, Rule] = {
             ),
             # a job of gloo
             True_("ddp_gloo_nsys", [0, 1, 2, 3], "No rank", "Record CUDA .*not by nsys"),
+            # no rank at all, of which health had no row
+            True_(
+                "nccl_logs/all_subsystems_2.27.7_2xA100.log",
+                None,
+                "NCCL's logs tell what was called, not when",
+                "Give the traces of the ranks beside them",
+            ),
         ),
         ("kineto/megatron_tp8", "ddp_gloo_straggler"),
     ),
@@ -837,6 +850,27 @@ def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found
     assert before["cost_ns"] is None
     assert "waits for what began before" in before["evidence"]
     assert before["advice"].startswith("Record more steps: what this work waited for was not")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "pin_memory=True"),
+        # 4,097 calls of .cpu() read 8 bytes each in a real trace: no loader pins what they read
+        ("Memcpy DtoH (Device -> Pageable)", "Keep the data on the GPU, and read it less often"),
+    ],
+)
+def test_what_is_read_from_the_gpu_is_not_told_to_pin_its_batches(
+    empty_run: duckdb.DuckDBPyConnection, name: str, advice: str
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    build.host(0, (0, 30_000), "aten::copy_")
+    build.gpu(0, (0, 40_000), "memory", name, copy_kind=name.split()[1])
+    build.gpu(0, (50_000, 100_000))
+    row = found_by(build.con, "pageable_copies")["pageable_copies"]
+    assert row["advice"].startswith(advice)
 
 
 def test_arguments_of_copies_are_not_read_where_names_say_which_memory(

@@ -79,6 +79,10 @@ rows AS (
         CASE WHEN len(j.ranks) = 1 THEN j.ranks[1] END, NULL, CASE WHEN j.is_fit AND NOT t.has_steps THEN 'breakdown' ELSE 'recording' END
     FROM judged AS j LEFT JOIN totals AS t ON TRUE
     UNION ALL
+    SELECT 0.5, 'recording', NULL, '', evidence, NULL, NULL, 'files'
+    FROM {{ rule('nothing_to_measure') }}
+    WHERE NOT EXISTS (FROM ranks)
+    UNION ALL
     SELECT 1 AS line, 'step time' AS answer, s.mean_ns / 1e6 AS value, 'ms' AS unit,
         CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}; median {}', tw_many(s.steps, 'step'), tw_time(s.p50_ns)) END
         || coalesce('; no range marks them: inferred from ' || s.inferred_from, '')

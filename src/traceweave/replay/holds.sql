@@ -30,7 +30,7 @@ FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
 );
 
--- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed. That of a graph is none: what it runs was loaded when it was made, and thousands of nodes take as long each time
+-- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed. That of a graph is none: what it runs was loaded when it was made, and thousands of nodes take as long each time. A call that frees for a tenth of a second while the device is idle frees nothing: CUDA's libraries begin with one, which loads their code
 CREATE OR REPLACE TEMP TABLE tw_code_calls AS
 SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
 FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads IS NOT NULL) AS n USING (name)
@@ -40,9 +40,19 @@ SELECT l.rank, l.launch_pid, l.launch_tid, l.launch_call, l.launch_start_local_n
 FROM (SELECT * FROM gpu_ops WHERE kind = 'kernel' AND launch_duration_ns >= 1000000) AS l
 ANTI JOIN (SELECT rank, name, launch_start_local_ns FROM gpu_ops WHERE kind = 'kernel') AS e
     ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns
-WHERE {{ names('launching', 'l.launch_call') }} IS DISTINCT FROM 'graph';
+WHERE {{ names('launching', 'l.launch_call') }} IS DISTINCT FROM 'graph'
+UNION ALL
+SELECT f.rank, f.pid, f.tid, f.name, f.start_ns, f.end_ns
+FROM (
+    SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
+    FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE allocates = 'free') AS n USING (name)
+    WHERE h.kind IN ('runtime', 'driver') AND h.duration_ns >= 100000000
+) AS f
+WHERE NOT EXISTS (
+    FROM gpu_ops AS g WHERE g.rank = f.rank AND g.start_local_ns < f.end_ns AND g.start_local_ns + g.duration_ns > f.start_ns
+);
 
--- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for; rank, pid, tid, start_ns, end_ns
+-- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for, unless it got its data for most of it; rank, pid, tid, start_ns, end_ns
 CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS
 SELECT p.*
 FROM (
@@ -59,7 +69,11 @@ FROM (
     WHERE start_local_ns - last_ns >= 1000000
 ) AS p
 ASOF JOIN (SELECT rank, start_ns FROM tw_code_calls) AS c ON c.rank = p.rank AND p.start_ns <= c.start_ns
-WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns;
+WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns AND NOT EXISTS (
+    FROM host_ops AS d JOIN (SELECT name FROM tw_range_names WHERE gets_data = 'yes') AS n USING (name)
+    WHERE d.rank = p.rank AND d.pid IS NOT DISTINCT FROM p.pid AND d.tid IS NOT DISTINCT FROM p.tid
+        AND 2 * (least(d.start_local_ns + d.duration_ns, p.end_ns) - greatest(d.start_local_ns, p.start_ns)) > p.end_ns - p.start_ns
+);
 
 -- table: tw_holds | what can keep a host thread from launching: rank, pid and tid (-1: no number; NULL: the record names no thread), depth, sort ('sync': a call that waits for the device, 'data_loading', 'allocator', 'compilation', also in pauses before code is loaded, 'module_loading', 'graph_capture': from the call that begins the capture to the one that ends it, 'profiler_overhead'), name, start_ns, end_ns, on the rank's own clock
 CREATE OR REPLACE TEMP TABLE tw_holds AS
@@ -84,6 +98,7 @@ JOIN (
 ) AS n
     ON n.name = h.name
     AND list_contains(n.among, CASE h.kind WHEN 'runtime' THEN 'call' WHEN 'driver' THEN 'call' WHEN 'op' THEN 'op' ELSE 'range' END)
+    AND NOT (n.sort = 'allocator' AND (h.rank, h.name, h.start_local_ns) IN (SELECT (rank, name, start_ns) FROM tw_code_calls))
 UNION ALL
 SELECT rank, coalesce(pid, -1), coalesce(tid, -1), 0, 'module_loading', name, start_ns, end_ns FROM tw_code_calls
 UNION ALL

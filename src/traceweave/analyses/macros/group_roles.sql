@@ -91,6 +91,10 @@ read AS (
             WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
             WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}
             WHEN t.has_all_to_all THEN {'role': 'ep', 'source': 'operations: all_to_all'}
+            -- what is reduced there are no gradients, where operators are recorded and none of them runs backward
+            WHEN t.is_sharded AND EXISTS (FROM host_ops WHERE kind = 'op')
+                AND NOT EXISTS (FROM tw_range_names WHERE autograd IS NOT NULL OR contains(lower(name), 'backward'))
+                THEN {'role': 'tp', 'source': 'operations: all_gather and reduce_scatter without a backward pass'}
             WHEN t.is_sharded THEN {'role': 'dp', 'source': 'operations: all_gather and reduce_scatter'}
         END AS shown,
         CASE

@@ -9,7 +9,12 @@ SELECT
     format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
         tw_percent(compute_ns / step_ns), unit) AS evidence,
     CASE
-        WHEN has_gpu AND is_torch THEN 'Faster kernels: lower precision, fused attention and optimizers, torch.compile; see kernels'
+        WHEN has_gpu AND is_torch THEN format('Faster kernels: {}; see kernels', array_to_string([
+            'lower precision',
+            CASE WHEN NOT has_attention THEN 'fused attention' END,
+            CASE WHEN has_optimizer THEN 'fused optimizers' END,
+            CASE WHEN NOT is_compiled THEN 'torch.compile' END
+        ], ', '))
         WHEN has_gpu THEN 'Faster kernels: see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
     END AS advice

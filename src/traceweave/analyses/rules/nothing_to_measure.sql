@@ -1,6 +1,6 @@
 -- rule: nothing_to_measure | ranks without work to measure
 -- topic: what costs no time
--- finds: Ranks without GPU work, in a run where others have some, and ranks without any operator: they are left out of all numbers. A truncated Kineto file lacks its kernels, which come last in it.
+-- finds: Ranks without GPU work, in a run where others have some, and ranks without any operator: they are left out of all numbers. A run whose files tell of no rank. A truncated Kineto file lacks its kernels, which come last in it.
 -- proof: breakdown
 WITH unmeasured AS (
     SELECT rank, format AS source_format, launches, unread_tasks, count(*) OVER () AS recorded FROM ranks
@@ -53,3 +53,13 @@ SELECT
     END AS advice
 FROM unmeasured CROSS JOIN told AS t
 HAVING count(*) > 0
+UNION ALL
+SELECT
+    'warning', 'No rank was recorded', NULL,
+    CASE WHEN bool_and(format = 'nccl_log') THEN 'NCCL''s logs tell what was called, not when'
+        ELSE format('No process in {} has a record of what it did', tw_many(count(*), 'file')) END,
+    CASE WHEN bool_and(format = 'nccl_log') THEN 'Give the traces of the ranks beside them'
+        ELSE 'Record CUDA activity (ProfilerActivity.CUDA, nsys --trace=cuda,nvtx)' END
+FROM {{ ref('files') }}
+WHERE NOT EXISTS (FROM ranks)
+HAVING count(*) > 0 AND NOT bool_or(format = 'flight_recorder')

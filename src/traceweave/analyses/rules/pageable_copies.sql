@@ -31,6 +31,7 @@ pageable AS (
     SELECT
         c.rank,
         sum(c.time_ns - c.compute_overlap_ns) / any_value(r.windows) AS exposed_ns,
+        coalesce(sum(c.time_ns - c.compute_overlap_ns) FILTER (WHERE c.copy_kind = 'DtoH'), 0) / any_value(r.windows) AS read_ns,
         sum(c.bytes) / any_value(r.windows) AS bytes,
         sum(c.bytes) / sum(c.time_ns) AS rate_gbps
     FROM {{ ref('copies') }} AS c JOIN {{ ref('rank_windows') }} AS r USING (rank)
@@ -44,6 +45,8 @@ SELECT
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
         tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
     CASE
+        WHEN any_value(g.is_torch) AND 2 * sum(p.read_ns) > sum(p.exposed_ns)
+            THEN 'Keep the data on the GPU, and read it less often, in one piece; into pinned memory with copy_(..., non_blocking=True)'
         WHEN any_value(g.is_torch) THEN 'pin_memory=True and .to(device, non_blocking=True); keep the data on the GPU'
         ELSE 'Copy from pinned memory (cudaMallocHost, cudaHostRegister) with cudaMemcpyAsync; keep the data on the GPU'
     END AS advice

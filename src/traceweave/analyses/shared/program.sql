@@ -2,6 +2,9 @@
 -- grain: one row
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
+-- column: is_compiled BOOLEAN | code that torch.compile made runs
+-- column: has_attention BOOLEAN | kernels of attention run: it is fused
+-- column: has_optimizer BOOLEAN | parameters are updated
 -- column: is_graphed BOOLEAN | CUDA or HIP graphs launched what runs for at least half of the time of its GPU ops
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
@@ -9,6 +12,11 @@ SELECT
     EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
         OR EXISTS (FROM gpu_ops WHERE contains(name, 'at::native::')) AS is_torch,
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
+    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
+        OR EXISTS (FROM (SELECT DISTINCT name FROM gpu_ops) WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
+    EXISTS (FROM gpu_ops WHERE class = 'attention') AS has_attention,
+    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
+        OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
     coalesce((
         SELECT 2 * sum(g.duration_ns) FILTER (WHERE g.graph_node IS NOT NULL OR g.name = 'CUDA graph' OR h.op_id IS NOT NULL) >= sum(g.duration_ns)
         FROM gpu_ops AS g

@@ -57,6 +57,9 @@ HAVING bool_or(since_base_ns = 0)
 LIMIT 1
 """
 """Whether files may have times that cannot be: no recording takes a day."""
+
+_TIMED_OPERATORS = "SELECT 1 FROM new_events WHERE pid = 'CUDA functions' LIMIT 1"
+"""Whether a file is of torch.autograd.profiler, before Kineto."""
 _OVERLAID = """
 SELECT rank FROM new_host_ops
 WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
@@ -115,6 +118,8 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     read = {file.source_id: _read(con, file) for file in files}
     if con.execute(_TIMES).fetchall():
         con.execute(_script("unusable_times.sql"))
+    if con.execute(_TIMED_OPERATORS).fetchall():
+        con.execute(_script("timed_operators.sql"))
     _part(con, read)
     lanes = con.execute(
         "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
