@@ -251,7 +251,7 @@ class Search:
         refuted = [tie.proves or tie.joins for tie in ties]
         open_ways = [way for way, no in zip(even, refuted, strict=False) if not no]
         together = [] if found.shared else _together(open_ways)
-        if divided and not (together and self._is_odd(found, ways[weakest])):
+        if divided and not (together and self._is_odd(found, ties[weakest], ways[weakest])):
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
         elif not divided and (
@@ -292,12 +292,13 @@ class Search:
             return []
         return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
 
-    def _is_odd(self, found: StrandSet, way: list[Ints]) -> bool:
-        """Whether some part of a way to divide a set lies over the ranks as no group does: of the
-        many ways that ends suggest, one may seem right by chance.
+    def _is_odd(self, found: StrandSet, tie: Tie, way: list[Ints]) -> bool:
+        """Whether few calls speak for a way to divide a set, and some part lies over the ranks as
+        no group does: of the many ways that ends suggest, one may seem right by chance.
         """
         ranks = np.array(found.ranks())
-        return any(self.job.group_of(ranks[part].tolist()) is None for part in way)
+        even = all(self.job.group_of(ranks[part].tolist()) is not None for part in way)
+        return tie.against <= ODD and not even
 
     def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
         """What is proven of some strands of a set. Two that cannot be aligned by themselves, as
