@@ -8,6 +8,6 @@ calls, `groups` finds their process groups, `peers` who the other side of a mess
 `coarse_clocks`), by time where order fails (`by_time`), and for messages per sender and receiver
 (`send_recv`; `buffered_channels` where NCCL buffers them). Where no label names the group,
 `open_calls` looks for groups that calls prove (`groups_by_evidence`: `aligner` aligns `strands`,
-`ties` and `causal_ties` say what ties them, `rivals` how else they may be divided) and for the
+`ties` says what ties them, `rivals` how else they may be divided) and for the
 pairs of messages (`messages_by_evidence`, which rests on `turns`). `tables` writes what was found.
 """

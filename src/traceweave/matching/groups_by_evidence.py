@@ -19,7 +19,6 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.aligner import Aligner
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
-from traceweave.matching.causal_ties import confirms
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.job import Job
@@ -231,8 +230,8 @@ class Search:
         return StrandSet([seed, *(s for _, s, _ in kept)], [None, *(a for _, _, a in kept)])
 
     def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
-        """The set itself if its ends tie it together, or causality does, the parts that they
-        divide it into or that are one whichever way it is divided, or nothing.
+        """The set itself if its ends tie it together, the parts that they divide it into or that
+        are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
@@ -254,11 +253,7 @@ class Search:
         if divided and not (together and self._is_odd(found, ties[weakest], ways[weakest])):
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
-        elif not divided and (
-            self.job.pair
-            or self._proves(found, ties, len(even), whole)
-            or self._causality_does(found, ways)
-        ):
+        elif not divided and (self.job.pair or self._proves(found, ties, len(even), whole)):
             tie = ties[weakest]
             yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
@@ -338,18 +333,6 @@ class Search:
                 return False
         noise = max(tie.ends_ns for tie in ties)
         return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
-
-    def _causality_does(self, found: StrandSet, ways: list[list[Ints]]) -> bool:
-        """Whether causality alone shows one group, of every rank: how long a part of a group takes
-        is not its own doing.
-        """
-        everyone = self.job.complete and len(found.strands) == self.job.recorded
-        if not everyone or found.shared:
-            return False
-        straight = bundle(found.strands, found.alignments, straight=True)
-        calls = found.strands[0].calls
-        sort = np.unique(np.c_[calls.op, calls.size, calls.dtype], axis=0, return_inverse=True)[1]
-        return confirms(straight.columns(np.array(found.by_rank())), ways, sort.ravel())
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
         """Join sets that are parts of one group, drop those that together divide otherwise, and
