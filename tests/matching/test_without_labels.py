@@ -15,16 +15,15 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import empty_database
 from traceweave.arrays import Ints
-from traceweave.matching.aligner import Aligner
+from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups_by_evidence import Search, _together
 from traceweave.matching.job import Job as World
+from traceweave.matching.job import layouts
 from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import layouts, rivals
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
 from traceweave.store.empty import create_tables

@@ -16,7 +16,7 @@ from dataclasses import InitVar, dataclass, field, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.aligner import Aligner
+from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
 from traceweave.matching.coarse_clocks import Line
@@ -25,7 +25,6 @@ from traceweave.matching.job import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import rivals
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (
     APART,
