@@ -241,6 +241,23 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [("cudaGraphLaunch", "Launch the next graph sooner"), ("cudaLaunchKernel", "CUDA graphs,")],
+)
+def test_graphs_are_not_advised_where_a_graph_is_launched_late(
+    build: Builder, call: str, advice: str
+) -> None:
+    _steps(build, ranks=1)
+    for at in range(0, 4000 * US, 1000 * US):
+        # the device is idle for 400 us until the next launch
+        launch = build.host(0, (at, at + 10 * US), call, "runtime")
+        build.gpu(0, (at + 5 * US, at + 600 * US), launch=launch)
+    row = _by_rule(build, "launch_bound")["launch_bound"]
+    assert row["cost_ns"] > 300 * US
+    assert row["advice"].startswith(advice)
+
+
 def test_thresholds_are_parameters(build: Builder) -> None:
     _steps(build, ranks=1)
     for step, length in enumerate((1000, 1000, 1000, 1000)):

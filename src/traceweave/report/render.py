@@ -44,6 +44,7 @@ _SCRIPTS = (
     "charts.js",
     "charts-xy.js",
     "charts-compare.js",
+    "timeline-view.js",
     "timeline-drawing.js",
     "timeline-controls.js",
     "timeline.js",

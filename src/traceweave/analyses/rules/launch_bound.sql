@@ -33,6 +33,7 @@ SELECT
     i.opening || ' because the host launches late' || i.details
     || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
+        WHEN p.is_graphed THEN 'Launch the next graph sooner: less on the host between two of them, more of the step in one'
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'
         ELSE 'Fewer and larger kernels; launch ahead of the device'

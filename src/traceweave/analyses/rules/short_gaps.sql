@@ -8,6 +8,6 @@ SELECT
     i.ranks,
     i.cost_ns,
     i.opening || CASE i.cause WHEN 'short' THEN ' in gaps too short to classify' ELSE ' in the normal start latency of its work' END || i.details AS evidence,
-    CASE WHEN p.is_cuda THEN 'Larger or fused kernels, CUDA graphs' ELSE 'Larger or fused kernels' END AS advice
+    CASE WHEN p.is_cuda AND NOT p.is_graphed THEN 'Larger or fused kernels, CUDA graphs' ELSE 'Larger or fused kernels' END AS advice
 FROM {{ ref('idling') }} AS i CROSS JOIN {{ ref('program') }} AS p
 WHERE i.cause IN ('kernel_delay', 'short') AND (p.tick_ns = 1 OR i.gap_ns > 2 * p.tick_ns)

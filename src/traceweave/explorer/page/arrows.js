@@ -1,7 +1,8 @@
 // Arrows of what is picked: from the call that launched it to the operation, and from the rank that came last in a collective to
 // the others, which waited for it until then.
 import { DEPTH_HEIGHT } from "./rows.js";
-import { toX } from "./scale.js";
+
+const { toX } = TraceweaveTimelineView;
 
 export function drawArrows(scene) {
   const { picked } = scene.view;

@@ -1,35 +1,15 @@
-// Colours by what is drawn, from the style sheets; read again when the system turns light or dark.
-const { palette } = TraceweaveCharts;
-
-const CATEGORIES = ["compute", "exposed-comm", "exposed-memory"];
-const PATH = TraceweaveTimelineDrawing.PATH;
+// Colours by what is drawn, from the style sheets.
 const KINDS = ["op", "annotation", "python", "runtime", "driver", "nvtx", "os", "mpi"];
 
-export class Colours {
+export class Colours extends TraceweaveTimelineView.Colours {
   constructor() {
-    this.read();
+    super(document.documentElement);
   }
 
   read() {
-    this.of = palette(document.documentElement);
-    this.page = this.of("page");
-    this.panel = this.of("panel");
-    this.ink = this.of("ink");
-    this.soft = this.of("soft");
-    this.line = this.of("line");
-    this.accent = this.of("accent");
-    this.letters = this.page;
-    this.categories = CATEGORIES.map(this.of);
+    super.read();
     this.kinds = KINDS.map((kind) => this.of(`host-${kind}`) || this.of("idle"));
     this.classes = new Map();
-  }
-
-  cause(name) {
-    return this.of(TraceweaveTimelineDrawing.colourOf(name)) || this.of("cause-unknown");
-  }
-
-  path(kind) {
-    return this.of(PATH[kind] || "cause-unknown");
   }
 
   // Compute has a colour per class of kernel; communication and copies have one each.

@@ -1,6 +1,6 @@
 // Wheel, pointer and keys. The wheel zooms at the pointer, sideways it moves, with Shift it scrolls; dragging moves both ways,
 // with Shift (or on the ruler) it selects time.
-import { toNs } from "./scale.js";
+const { toNs } = TraceweaveTimelineView;
 
 export const KEYS = [
   ["W S", "zoom in, zoom out at the pointer (also + −)"],
@@ -28,7 +28,7 @@ export function listenToWheel(stage, canvas, view) {
       if (event.shiftKey && !event.ctrlKey) return stage.scrollBy(0, dy || dx);
       if (Math.abs(dx) > Math.abs(dy)) return view.pan(dx / canvas.clientWidth);
       const at = toNs(view, canvas.clientWidth, event.clientX - canvas.getBoundingClientRect().left);
-      view.zoom(Math.exp(Math.max(-1, Math.min(1, dy / 300))), at);
+      view.wheel(dy, at);
     },
     { passive: false },
   );

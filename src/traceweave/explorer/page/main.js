@@ -16,12 +16,12 @@ import { openInPerfetto } from "./perfetto.js";
 import { deviceOp, find } from "./pointing.js";
 import { layout } from "./rows.js";
 import { drawRuler, Overview } from "./ruler.js";
-import { toNs } from "./scale.js";
 import { Search } from "./search.js";
 import { askColumns, askJson } from "./server.js";
 import { Totals } from "./totals.js";
 import { View } from "./view.js";
 
+const { toNs } = TraceweaveTimelineView;
 const { count, many, moment, text } = TraceweaveCharts;
 const part = (id) => document.getElementById(id);
 const FEW_RANKS = 8;

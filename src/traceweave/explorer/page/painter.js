@@ -1,8 +1,8 @@
 // Draws the rows in view on the canvas. Names come from the trace and are only ever drawn as text.
 import { drawArrows } from "./arrows.js";
 import { DEPTH_HEIGHT } from "./rows.js";
-import { penOf, toX } from "./scale.js";
 
+const { drawOp, drawStretch, penOf, toX, write } = TraceweaveTimelineView;
 const FAINT = 0.22;
 
 export const stretchesOf = (scene, row) => (row.kind === "gaps" ? scene.gaps : scene.path);
@@ -75,26 +75,12 @@ export class Painter {
 
   op(i, from, to, top, height, lettered) {
     const { frame, pen, colours, view, width } = this;
-    const faint = (this.matches && !this.matches[frame.name[i]]) || !this.isMeant(frame.category[i]) ? FAINT : 1;
-    const end = to - from > 4 ? to - 0.6 : to;
+    const strength = (this.matches && !this.matches[frame.name[i]]) || !this.isMeant(frame.category[i]) ? FAINT : 1;
     const wait = frame.wait_ns[i];
-    pen.fillStyle = colours.op(frame.category[i], frame.classes[frame.class[i]]);
-    const until = wait > 0 ? Math.min(toX(view, width, frame.start_ns[i] + wait), end) : from;
-    if (until > from) {
-      const colour = pen.fillStyle;
-      pen.fillStyle = colours.panel; // blocks below it know of no waiting
-      pen.fillRect(from, top, until - from, height);
-      pen.fillStyle = colour;
-      pen.globalAlpha = 0.35 * faint;
-      pen.fillRect(from, top, until - from, height);
-    }
-    pen.globalAlpha = faint;
-    if (end > until) pen.fillRect(until, top, end - until, height);
-    pen.globalAlpha = 1;
-    if (lettered && to - from > 34) {
-      const inside = until - from < (to - from) / 2;
-      this.words(frame.shorts[frame.name[i]], inside ? until : from, to, top, height, inside ? colours.letters : colours.ink);
-    }
+    const until = wait > 0 ? toX(view, width, frame.start_ns[i] + wait) : from;
+    const fill = colours.op(frame.category[i], frame.classes[frame.class[i]]);
+    const label = lettered ? frame.shorts[frame.name[i]] : null;
+    drawOp(pen, { from, until, to, top, height, fill, label, strength }, width, colours);
   }
 
   // Whether operations of a category are what the finding is about, that the view is filtered by.
@@ -114,12 +100,7 @@ export class Painter {
   }
 
   words(text, from, to, top, height, colour) {
-    const { pen, width } = this;
-    const left = Math.max(from, 0) + 4;
-    const letters = Math.floor((Math.min(to, width) - left - 2) / 6.2);
-    if (letters < 3) return;
-    pen.fillStyle = colour;
-    pen.fillText(text.length > letters ? `${text.slice(0, letters - 1)}…` : text, left, top + height / 2 + 0.5);
+    write(this.pen, text, from, to, top, height, this.width, colour);
   }
 
   wordsOfThin(text, top, height) {
@@ -157,7 +138,7 @@ export class Painter {
       pen.fillRect(from, y, Math.max(to - from - (to - from > 3 ? 0.6 : 0), 0.7), DEPTH_HEIGHT - 1);
       pen.globalAlpha = 1;
       if (frame.op_id[i] === view.picked?.id && view.picked.kind === "host") this.marks.push([from, to, y, DEPTH_HEIGHT - 1]);
-      if (to - from > 34) this.words(frame.names[frame.name[i]], from, to, y, DEPTH_HEIGHT - 1, colours.letters);
+      if (to - from > 34) this.words(frame.names[frame.name[i]], from, to, y, DEPTH_HEIGHT - 1, colours.on(colours.kinds[frame.kind[i]]));
     }
   }
 
@@ -176,11 +157,8 @@ export class Painter {
       const from = (frame.start_ns[i] - this.view.from) * scale;
       const to = from + frame.duration_ns[i] * scale;
       if (from > width || to < 0) continue;
-      pen.fillStyle = fills[frame.name[i]];
-      // the path goes on without a hole: whole pixels leave no seam
-      const [left, right] = row.kind === "path" ? [Math.round(from), Math.round(to)] : [from, to];
       pen.globalAlpha = faint[frame.name[i]] ? FAINT : 1;
-      pen.fillRect(left, top, Math.max(right - left, 0.6), row.height);
+      drawStretch(pen, row.kind, from, to, top, row.height, fills[frame.name[i]]);
     }
     pen.globalAlpha = 1;
   }

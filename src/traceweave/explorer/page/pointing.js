@@ -1,7 +1,8 @@
 // What lies at a point of the canvas: an operation, a block of them, a gap or a stretch of the critical path.
 import { stretchesOf } from "./painter.js";
 import { DEPTH_HEIGHT, rowAt } from "./rows.js";
-import { toNs } from "./scale.js";
+
+const { EXPOSED, toNs } = TraceweaveTimelineView;
 
 const NEAR = 2; // pixels
 
@@ -24,7 +25,7 @@ function ofStretches(frame, row, low, high) {
   }
   if (best === null) return null;
   const said = frame.names[frame.name[best]];
-  const exposed = said.startsWith(TraceweaveTimelineDrawing.EXPOSED);
+  const exposed = said.startsWith(EXPOSED);
   const name = exposed ? said : `${row.kind === "gaps" ? "idle" : "critical path"}: ${said}`;
   const told = exposed || row.kind !== "gaps" ? "sort" : "host_op";
   return { row, kind: row.kind, rank: row.rank, name, start_ns: frame.start_ns[best], duration_ns: frame.duration_ns[best], [told]: frame.whats[frame.what[best]] };

@@ -1,34 +1,14 @@
 // The time axis with the steps, and the whole run above it, in which a frame marks what is looked at.
-import { penOf, tickOf, toNs, toX } from "./scale.js";
-
-const { moment, text, unitOf } = TraceweaveCharts;
+const { drawTicks, penOf, toNs, toX } = TraceweaveTimelineView;
+const { text } = TraceweaveCharts;
 const STEPS = 16;
 
 export function drawRuler(canvas, corner, view, run, colours) {
   const { pen, width, height } = penOf(canvas);
   pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
-  ticks(pen, corner, view, width, height, colours);
+  corner.textContent = drawTicks(pen, view, width, height - STEPS, height - STEPS, colours);
   steps(pen, view, run, width, height, colours);
   selection(pen, view, width, height, colours);
-}
-
-// Deep in a long run ticks count from a round time, which is named in the corner.
-function ticks(pen, corner, view, width, height, colours) {
-  const every = tickOf(view.length, width);
-  const far = Math.abs(view.from) / every > 5000;
-  const base = far ? Math.floor(view.from / (every * 1000)) * every * 1000 : 0;
-  const [size, unit] = unitOf(Math.max(Math.abs(view.until - base), 1));
-  const digits = Math.min(Math.max(0, -Math.floor(Math.log10(every / size) + 1e-9)), 6);
-  corner.textContent = far ? `${moment(base).replace(/\.?0*(?= s)/, "")} +` : "";
-  pen.textAlign = "left";
-  for (let ns = Math.ceil(view.from / every) * every; ns <= view.until; ns += every) {
-    const at = ns - base;
-    const x = Math.round(toX(view, width, ns)) + 0.5;
-    pen.fillStyle = colours.line;
-    pen.fillRect(x, 0, 1, height - STEPS);
-    pen.fillStyle = colours.soft;
-    pen.fillText(`${(at / size).toFixed(digits)} ${unit}`, x + 4, (height - STEPS) / 2 + 0.5);
-  }
 }
 
 function steps(pen, view, run, width, height, colours) {

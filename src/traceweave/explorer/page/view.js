@@ -2,14 +2,12 @@
 // selected and searched for, and the finding that it is filtered by. Whoever shows it listens to "change".
 
 const SHORTEST = 50;
+const MARGIN = 0.05;
 
-export class View extends EventTarget {
+export class View extends TraceweaveTimelineView.View {
   constructor(run) {
-    super();
+    super(run.span_ns, SHORTEST, MARGIN);
     this.run = run;
-    this.span = run.span_ns;
-    this.from = 0;
-    this.until = run.span_ns;
     this.streams = new Set();
     this.host = new Set();
     this.pinned = new Set(); // ranks that come first
@@ -20,44 +18,11 @@ export class View extends EventTarget {
     this.finding = null; // all that is not of it is drawn faintly
   }
 
-  get length() {
-    return this.until - this.from;
-  }
-
-  changed(what) {
-    this.dispatchEvent(new CustomEvent("change", { detail: what }));
-  }
-
-  look(from, length) {
-    const span = Math.min(Math.max(length, SHORTEST), this.span * 1.05);
-    const margin = span * 0.05;
-    this.from = Math.min(Math.max(from, -margin), Math.max(this.span + margin - span, -margin));
-    this.until = this.from + span;
-    this.changed("time");
-  }
-
-  zoom(factor, at = (this.from + this.until) / 2) {
-    const length = Math.min(Math.max(this.length * factor, SHORTEST), this.span * 1.05);
-    this.look(at - ((at - this.from) / this.length) * length, length);
-  }
-
-  pan(part) {
-    this.look(this.from + part * this.length, this.length);
-  }
-
-  whole() {
-    this.look(0, this.span);
-  }
-
   // Moves as little as needed to have a stretch in view, large enough to be seen.
   reveal(from, length) {
     const seen = (length / this.length) > 0.004;
     if (!seen) return this.look(from + length / 2 - length * 10, length * 20);
     if (from < this.from || from + length > this.until) this.look(from + length / 2 - this.length / 2, this.length);
-  }
-
-  focus(from, length) {
-    this.look(from - 0.25 * length, 1.5 * length);
   }
 
   toggle(set, rank, on = !this[set].has(rank)) {

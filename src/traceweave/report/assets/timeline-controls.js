@@ -3,7 +3,7 @@ const TraceweaveTimelineControls = (() => {
   "use strict";
 
   const { text, tip } = TraceweaveCharts;
-  const { PATH, EXPOSED, colourOf } = TraceweaveTimelineDrawing;
+  const { PATH, EXPOSED, colourOf } = TraceweaveTimelineView;
   const exposes = (cause) => cause.startsWith(EXPOSED);
 
   function swatches(spec) {
@@ -114,11 +114,11 @@ const TraceweaveTimelineControls = (() => {
       timeline.say();
     };
     ways.append(
-      button("−", "Zoom out", told(() => timeline.zoom(2))),
-      button("+", "Zoom in", told(() => timeline.zoom(0.5))),
-      button("◂", "Earlier", told(() => timeline.pan(-0.25))),
-      button("▸", "Later", told(() => timeline.pan(0.25))),
-      button("Whole step", "Show the whole step", told(() => timeline.whole())),
+      button("−", "Zoom out", told(() => timeline.view.zoom(2))),
+      button("+", "Zoom in", told(() => timeline.view.zoom(0.5))),
+      button("◂", "Earlier", told(() => timeline.view.pan(-0.25))),
+      button("▸", "Later", told(() => timeline.view.pan(0.25))),
+      button("Whole step", "Show the whole step", told(() => timeline.view.whole())),
     );
     return ways;
   }

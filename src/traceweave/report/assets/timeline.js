@@ -5,14 +5,15 @@ const TraceweaveTimeline = (() => {
 
   const SHORTEST_VIEW = 200;
   const { text } = TraceweaveCharts;
-  const { gutterOf, innerOf, layout, paint, toNs, toX } = TraceweaveTimelineDrawing;
+  const { View, toNs, toX } = TraceweaveTimelineView;
+  const { gutterOf, innerOf, layout, paint } = TraceweaveTimelineDrawing;
   const { add, describe } = TraceweaveTimelineControls;
 
   class Timeline {
     constructor(host, spec) {
       Object.assign(this, { host, spec, step: spec.steps[0], rows: [], frame: 0, cursor: null, stepButtons: [] });
       this.shown = new Set(spec.ranks.filter((rank) => rank.shown).map((rank) => rank.rank));
-      this.view = [0, this.step.length];
+      this.view = this.viewOf(this.step);
       this.canvas = document.createElement("canvas");
       this.card = document.createElement("div");
       this.status = document.getElementById("status");
@@ -22,16 +23,22 @@ const TraceweaveTimeline = (() => {
       host.append(this.canvas, this.card);
     }
 
-    get span() {
-      return this.view[1] - this.view[0];
+    viewOf(step) {
+      const view = new View(step.length, SHORTEST_VIEW);
+      view.addEventListener("change", () => {
+        this.hide();
+        this.frame = this.frame || requestAnimationFrame(() => this.draw());
+      });
+      return view;
     }
 
-    get isWhole() {
-      return this.span >= this.step.length;
+    // Where the lanes begin, and how wide they are.
+    get left() {
+      return gutterOf(this.host.clientWidth);
     }
 
-    get scale() {
-      return { view: this.view, width: this.host.clientWidth };
+    get width() {
+      return innerOf(this.host.clientWidth);
     }
 
     draw() {
@@ -40,7 +47,7 @@ const TraceweaveTimeline = (() => {
       const placed = layout(this.spec.ranks, this.step, this.shown);
       this.rows = placed.rows;
       this.host.style.height = `${placed.height}px`;
-      paint(this.canvas, this.host, this.spec, this.view, this.rows, placed.height);
+      paint(this.canvas, this.host, this.spec, this.view, this.rows);
     }
 
     redraw() {
@@ -49,31 +56,11 @@ const TraceweaveTimeline = (() => {
       this.draw();
     }
 
-    look(from, span) {
-      const length = Math.min(Math.max(span, SHORTEST_VIEW), this.step.length);
-      const start = Math.min(Math.max(from, 0), this.step.length - length);
-      this.view = [start, start + length];
-      this.hide();
-      this.frame = this.frame || requestAnimationFrame(() => this.draw());
-    }
-
-    zoom(factor, ns = (this.view[0] + this.view[1]) / 2) {
-      const span = this.span * factor;
-      this.look(ns - ((ns - this.view[0]) / this.span) * span, span);
-    }
-
-    pan(part) {
-      this.look(this.view[0] + part * this.span, this.span);
-    }
-
-    whole() {
-      this.look(0, this.step.length);
-    }
-
     choose(step) {
       this.step = step;
       this.cursor = null;
-      this.whole();
+      this.view = this.viewOf(step);
+      this.view.whole();
     }
 
     // To a place that something on the page refers to: its step, its ranks, and a stretch around it.
@@ -81,12 +68,12 @@ const TraceweaveTimeline = (() => {
       this.stepButtons[step]?.click();
       for (const rank of ranks) this.check(rank);
       this.redraw();
-      this.look(start - duration, 3 * duration);
+      this.view.look(start - duration, 3 * duration);
       this.say();
     }
 
     say() {
-      this.status.textContent = `Shown: ${text(this.view[0], "duration")} to ${text(this.view[1], "duration")}`;
+      this.status.textContent = `Shown: ${text(this.view.from, "duration")} to ${text(this.view.until, "duration")}`;
     }
 
     hide() {
@@ -96,12 +83,16 @@ const TraceweaveTimeline = (() => {
     // The innermost operation or gap at a point: the last that began before it.
     find(x, y) {
       const row = this.rows.find((one) => one.lane && y >= one.top && y < one.top + one.height);
-      if (!row || x < gutterOf(this.host.clientWidth)) return null;
-      const [low, high] = [toNs(this.scale, x - 2), toNs(this.scale, x + 2)];
+      if (!row || x < this.left) return null;
+      const [low, high] = [x - 2, x + 2].map((one) => this.timeAt(one));
       for (let i = row.lane.start.length - 1; i >= 0; i -= 1) {
         if (row.lane.start[i] <= high && row.lane.start[i] + row.lane.duration[i] >= low) return { row, i };
       }
       return null;
+    }
+
+    timeAt(x) {
+      return toNs(this.view, this.width, x - this.left);
     }
 
     show(found, x, y) {
@@ -118,7 +109,7 @@ const TraceweaveTimeline = (() => {
       const old = this.cursor && lanes.find((row) => row.lane === this.cursor.lane);
       const place = old ? Math.min(Math.max(lanes.indexOf(old) + rows, 0), lanes.length - 1) : 0;
       const { lane } = lanes[place];
-      const at = old ? old.lane.start[this.cursor.i] : this.view[0];
+      const at = old ? old.lane.start[this.cursor.i] : this.view.from;
       let i = lane.start.findLastIndex((start) => start <= at);
       if (old && !rows) i = this.cursor.i + ops;
       this.cursor = { lane, i: Math.min(Math.max(i, 0), lane.start.length - 1) };
@@ -128,8 +119,9 @@ const TraceweaveTimeline = (() => {
     tell(row) {
       const { lane, i } = this.cursor;
       const [from, to] = [lane.start[i], lane.start[i] + lane.duration[i]];
-      if (to < this.view[0] || from > this.view[1]) this.look(from - this.span / 4, this.span);
-      const x = Math.max(toX(this.scale, from), gutterOf(this.host.clientWidth));
+      const { view } = this;
+      if (to < view.from || from > view.until) view.look(from - view.length / 4, view.length);
+      const x = this.left + Math.max(toX(view, this.width, from), 0);
       this.show({ row, i }, x + 4, row.top + row.height + 4);
       const words = (line) => [...line.querySelectorAll("span")].map((part) => part.textContent).join(" ") || line.textContent;
       const lines = [...this.card.querySelectorAll(".tip > *")].map(words);
@@ -146,7 +138,7 @@ const TraceweaveTimeline = (() => {
     };
     host.addEventListener("pointerdown", (event) => {
       if (event.button !== 0) return;
-      held = [event.clientX, timeline.view[0]];
+      held = [event.clientX, timeline.view.from];
       try {
         host.setPointerCapture(event.pointerId);
       } catch {
@@ -155,7 +147,8 @@ const TraceweaveTimeline = (() => {
       timeline.hide();
     });
     host.addEventListener("pointermove", (event) => {
-      if (held) return timeline.look(held[1] - ((event.clientX - held[0]) / innerOf(host.clientWidth)) * timeline.span, timeline.span);
+      const { view } = timeline;
+      if (held) return view.look(held[1] - ((event.clientX - held[0]) / timeline.width) * view.length, view.length);
       const [x, y] = place(event);
       const found = timeline.find(x, y);
       if (found) timeline.show(found, x + 14, y + 18);
@@ -167,7 +160,7 @@ const TraceweaveTimeline = (() => {
       const found = timeline.find(...place(event));
       if (!found) return;
       const { lane } = found.row;
-      timeline.look(lane.start[found.i] - 0.25 * lane.duration[found.i], 1.5 * lane.duration[found.i]);
+      timeline.view.focus(lane.start[found.i], lane.duration[found.i]);
     });
   }
 
@@ -178,24 +171,23 @@ const TraceweaveTimeline = (() => {
     const listen = (event) => {
       const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
       if (!sideways && !event.ctrlKey && document.activeElement !== host) return;
-      if (timeline.isWhole && !event.ctrlKey && (sideways || event.deltaY > 0)) return;
+      if (timeline.view.isWhole && !event.ctrlKey && (sideways || event.deltaY > 0)) return;
       event.preventDefault();
-      if (sideways) return timeline.pan(event.deltaX / innerOf(host.clientWidth));
-      const ns = toNs(timeline.scale, event.clientX - host.getBoundingClientRect().left);
-      timeline.zoom(Math.exp(Math.max(-1, Math.min(1, event.deltaY / 300))), ns);
+      if (sideways) return timeline.view.pan(event.deltaX / timeline.width);
+      timeline.view.wheel(event.deltaY, timeline.timeAt(event.clientX - host.getBoundingClientRect().left));
     };
     host.addEventListener("wheel", listen, { passive: false });
   }
 
   function listenToKeys(timeline) {
     const views = {
-      ArrowLeft: () => timeline.pan(-0.15),
-      ArrowRight: () => timeline.pan(0.15),
-      "+": () => timeline.zoom(0.6),
-      "=": () => timeline.zoom(0.6),
-      "-": () => timeline.zoom(1 / 0.6),
-      0: () => timeline.whole(),
-      Home: () => timeline.whole(),
+      ArrowLeft: () => timeline.view.pan(-0.15),
+      ArrowRight: () => timeline.view.pan(0.15),
+      "+": () => timeline.view.zoom(0.6),
+      "=": () => timeline.view.zoom(0.6),
+      "-": () => timeline.view.zoom(1 / 0.6),
+      0: () => timeline.view.whole(),
+      Home: () => timeline.view.whole(),
     };
     const steps = {
       n: () => timeline.walk(0, 1),
