@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from traceweave.matching.aligner import StrandSet
 from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
@@ -14,7 +15,6 @@ from traceweave.matching.job import Job
 from traceweave.matching.messages_by_evidence import Channel, Messages, _left_over, _settle
 from traceweave.matching.open_calls import _OpenCalls
 from traceweave.matching.outcome import Matches
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import strand_of
 from traceweave.matching.ties import Tie
 

@@ -78,6 +78,13 @@ def test_a_group_that_lacks_a_rank_lies_as_the_one_beside_it() -> None:
     assert found(HALVES, [0, 1, 2], "2 last") == []
 
 
+# what was wrong: 3 was joined with 0 to 2, since five ranks and three are no groups of a job of
+# eight, and halves are
+@pytest.mark.parametrize("groups", [[[0, 1, 2], [3, 4, 5, 6, 7]], [[0, 7], [1, 2, 3, 4, 5, 6]]])
+def test_groups_that_lie_as_no_others_are_not_joined(groups: list[list[int]]) -> None:
+    assert all(ranks in groups for ranks in found(groups, [*range(8)], "none"))
+
+
 @pytest.mark.parametrize(
     ("group", "beside"),
     [

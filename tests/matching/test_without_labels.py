@@ -15,17 +15,15 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import empty_database
 from traceweave.arrays import Ints
-from traceweave.matching.aligner import Aligner
+from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
-from traceweave.matching.causal_ties import confirms
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups_by_evidence import Search, _together
 from traceweave.matching.job import Job as World
+from traceweave.matching.job import layouts
 from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import layouts, rivals
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
 from traceweave.store.empty import create_tables
@@ -444,18 +442,6 @@ def test_two_neighbours_of_one_group_refute_all_ways_that_part_them() -> None:
     # on average neighbours tell too little
     each = [np.array([rank]) for rank in range(32)]
     assert not weigh(whole, each).proves
-
-
-def test_causality_tells_one_group_from_two() -> None:
-    sort = np.zeros(40, dtype=np.int64)
-    for groups, expected in (([0] * 4, True), ([0, 0, 1, 1], False), ([0, 1, 0, 1], False)):
-        bundle = side_by_side(groups)
-        assert confirms(bundle, [*layouts(4), *rivals(bundle)], sort) is expected
-        # ends that scatter by milliseconds say less, causality as much
-        late = np.random.default_rng(1).exponential(2e6, bundle.end.shape)
-        blurred = replace(bundle, end=bundle.end + late)
-        if not expected:
-            assert not confirms(blurred, [*layouts(4), *rivals(blurred)], sort)
 
 
 def test_groups_lie_evenly_over_a_job() -> None:

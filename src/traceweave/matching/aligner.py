@@ -1,5 +1,5 @@
 """Strands aligned with each other for the search of groups: each pair once, or by way of another
-strand where two cannot be aligned by themselves.
+strand where two cannot be aligned by themselves; and sets of them, which may be one group.
 """
 
 from __future__ import annotations
@@ -9,17 +9,57 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from traceweave.arrays import Flags
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_line
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import Strand, align_loosely, align_strands, may_be_one
-from traceweave.matching.ties import LEAST
+from traceweave.matching.ties import LEAST, Tie
 
 LIKE = 0.05
 """By what share of its calls a strand may have more or fewer than one like it."""
 MATES = 3
 """Strands of its clock that one that cannot be aligned is tried beside."""
+
+
+@dataclass(frozen=True)
+class StrandSet:
+    """Strands that are one group, or may be; the others are aligned with the first."""
+
+    strands: list[Strand]
+    alignments: list[Alignment | None]
+    tie: Tie | None = None
+    """The weakest of what proves it."""
+    whole: bool = True
+    """False: others may be of the group too, and nothing tells."""
+    as_others: bool = False
+    """It lacks a member, and is one group only if that lies as others were found to."""
+
+    @property
+    def shared(self) -> bool:
+        """Some of its streams may carry calls of other groups too."""
+        return any(strand.shared for strand in self.strands)
+
+    def only(self, kept: Flags) -> StrandSet:
+        """Return the set with some calls of the first strand and their partners."""
+        if kept.all():
+            return self
+        row = np.cumsum(kept) - 1
+        strands, alignments = [self.strands[0].take(np.flatnonzero(kept))], [self.alignments[0]]
+        for strand, found in zip(self.strands[1:], self.alignments[1:], strict=True):
+            if found is not None:
+                mine = np.flatnonzero((found.partner >= 0) & kept[found.partner])
+                strands.append(strand.take(mine))
+                alignments.append(replace(found, partner=row[found.partner[mine]], plain=False))
+        return replace(self, strands=strands, alignments=alignments)
+
+    def ranks(self) -> list[int]:
+        """The members, ascending."""
+        return sorted(strand.rank for strand in self.strands)
+
+    def by_rank(self) -> list[int]:
+        """Places of the strands in the order of ranks."""
+        return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
 
 
 @dataclass

@@ -5,6 +5,8 @@ For what neither numbers nor order decide: calls that one of two sequences lacks
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
@@ -27,10 +29,8 @@ def match_leftovers(a: Calls, line_a: Line, b: Calls, line_b: Line) -> Ints:
 
 def _on(calls: Calls, line: Line) -> Calls:
     """The calls on another clock."""
-    columns = {name: getattr(calls, name) for name in calls.__dataclass_fields__}
-    for name in ("start", "end"):
-        columns[name] = np.rint(line.apply(columns[name])).astype(np.int64)
-    return Calls(**columns)
+    start, end = (np.rint(line.apply(of)).astype(np.int64) for of in (calls.start, calls.end))
+    return replace(calls, start=start, end=end)
 
 
 def tolerance(line: Line) -> float:

@@ -16,17 +16,15 @@ from dataclasses import InitVar, dataclass, field, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.aligner import Aligner
+from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.by_time import match_by_time
-from traceweave.matching.causal_ties import confirms
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.job import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.own_calls import own_calls
 from traceweave.matching.rivals import rivals
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (
     APART,
@@ -231,8 +229,8 @@ class Search:
         return StrandSet([seed, *(s for _, s, _ in kept)], [None, *(a for _, _, a in kept)])
 
     def _prove(self, found: StrandSet) -> Iterator[StrandSet]:
-        """The set itself if its ends tie it together, or causality does, the parts that they
-        divide it into or that are one whichever way it is divided, or nothing.
+        """The set itself if its ends tie it together, the parts that they divide it into or that
+        are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
@@ -251,14 +249,10 @@ class Search:
         refuted = [tie.proves or tie.joins for tie in ties]
         open_ways = [way for way, no in zip(even, refuted, strict=False) if not no]
         together = [] if found.shared else _together(open_ways)
-        if divided and not (together and self._is_odd(found, ways[weakest])):
+        if divided and not (together and self._is_odd(found, ties[weakest], ways[weakest])):
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
-        elif not divided and (
-            self.job.pair
-            or self._proves(found, ties, len(even), whole)
-            or self._causality_does(found, ways)
-        ):
+        elif not divided and (self.job.pair or self._proves(found, ties, len(even), whole)):
             tie = ties[weakest]
             yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
@@ -292,12 +286,13 @@ class Search:
             return []
         return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
 
-    def _is_odd(self, found: StrandSet, way: list[Ints]) -> bool:
-        """Whether some part of a way to divide a set lies over the ranks as no group does: of the
-        many ways that ends suggest, one may seem right by chance.
+    def _is_odd(self, found: StrandSet, tie: Tie, way: list[Ints]) -> bool:
+        """Whether few calls speak for a way to divide a set, and some part lies over the ranks as
+        no group does: of the many ways that ends suggest, one may seem right by chance.
         """
         ranks = np.array(found.ranks())
-        return any(self.job.group_of(ranks[part].tolist()) is None for part in way)
+        even = all(self.job.group_of(ranks[part].tolist()) is not None for part in way)
+        return tie.against <= ODD and not even
 
     def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
         """What is proven of some strands of a set. Two that cannot be aligned by themselves, as
@@ -337,18 +332,6 @@ class Search:
                 return False
         noise = max(tie.ends_ns for tie in ties)
         return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
-
-    def _causality_does(self, found: StrandSet, ways: list[list[Ints]]) -> bool:
-        """Whether causality alone shows one group, of every rank: how long a part of a group takes
-        is not its own doing.
-        """
-        everyone = self.job.complete and len(found.strands) == self.job.recorded
-        if not everyone or found.shared:
-            return False
-        straight = bundle(found.strands, found.alignments, straight=True)
-        calls = found.strands[0].calls
-        sort = np.unique(np.c_[calls.op, calls.size, calls.dtype], axis=0, return_inverse=True)[1]
-        return confirms(straight.columns(np.array(found.by_rank())), ways, sort.ravel())
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
         """Join sets that are parts of one group, drop those that together divide otherwise, and

@@ -15,14 +15,14 @@ from itertools import permutations
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
+from traceweave.matching.aligner import StrandSet
 from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job
-from traceweave.matching.mesh import axis_of, odd_axes, unseen_axes
+from traceweave.matching.job import Job, axis_of, odd_axes, unseen_axes
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
@@ -37,7 +37,6 @@ from traceweave.matching.outcome import (
 )
 from traceweave.matching.rival_messages import astray, rivalled
 from traceweave.matching.send_recv import SameClock
-from traceweave.matching.strand_sets import StrandSet
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
 from traceweave.words import duration, plural

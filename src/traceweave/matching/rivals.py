@@ -15,22 +15,10 @@ SAMPLE = 400
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:
     """Ways in which the columns of a bundle, in the order of ranks, may be several groups, as the
-    ends themselves suggest; beside those in which groups lie over ranks (layouts)."""
+    ends themselves suggest; beside those in which groups lie over ranks (job.layouts)."""
     if len(whole.ranks) > 2:
         for members in _clusters(_distances(whole)):
             yield [members, np.setdiff1d(np.arange(len(whole.ranks)), members)]
-
-
-def layouts(members: int) -> Iterator[list[Ints]]:
-    """Ways in which groups lie over `members` ranks in their order: each by itself, neighbours
-    together, and ranks at equal distances."""
-    place = np.arange(members)
-    for size in range(1, members // 2 + 1):
-        if members % size == 0:
-            count = members // size
-            yield [place[place // size == n] for n in range(count)]
-            if size > 1:
-                yield [place[place % count == n] for n in range(count)]
 
 
 def _distances(whole: Bundle) -> Floats:

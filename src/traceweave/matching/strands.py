@@ -136,8 +136,7 @@ def _symbols(calls: Calls) -> Ints:
 
 def _plain(calls: Calls) -> Calls:
     """The calls with one symbol for both sides of a message."""
-    columns = {name: getattr(calls, name) for name in calls.__dataclass_fields__}
-    return Calls(**columns | {"op": _symbols(calls)})
+    return replace(calls, op=_symbols(calls))
 
 
 def _complementary(a: Strand, i: Ints, b: Strand, j: Ints) -> Flags:

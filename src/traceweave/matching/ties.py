@@ -22,7 +22,7 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.coarse_clocks import fit_curve, fit_line
+from traceweave.matching.coarse_clocks import fit_curve
 from traceweave.matching.strands import Strand
 from traceweave.medians import from_neighbours, running_median
 
@@ -121,12 +121,10 @@ def bundle(
     strands: list[Strand],
     alignments: list[Alignment | None],
     *,
-    straight: bool = False,
     pure: bool = False,
 ) -> Bundle:
     """Set strands beside the first, with which the others have been aligned, on its clock as the
-    ends show it; `straight`: by a line, else by a curve; `pure`: no stream carries calls of several
-    groups.
+    ends show it; `pure`: no stream carries calls of several groups.
     """
     first = strands[0]
     shape = (len(first), len(strands))
@@ -138,7 +136,7 @@ def bundle(
         mine = np.flatnonzero(found.partner >= 0)
         row = found.partner[mine]
         at = strand.calls.end[mine].astype(np.float64)
-        clock = (fit_line if straight else fit_curve)(at, first.calls.end[row] - at)
+        clock = fit_curve(at, first.calls.end[row] - at)
         start[row, column] = clock.apply(strand.calls.start[mine])
         end[row, column] = clock.apply(at)
     return Bundle(np.array([s.rank for s in strands]), start, end, pure)
