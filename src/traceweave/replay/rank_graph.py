@@ -334,6 +334,7 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
         own = comm["caller"][last] == cpu["chain"]
         returned = own & (called > NONE) & (start < cpu["start_ns"])
         waits = (ended > 0) & (comm["end_ns"][last] > free) & ((start <= free) | returned)
+        waits &= called < cpu["start_ns"]  # one that it asks for itself it does not wait for
         found = np.where((found < 0) & waits, last, found)
     target = np.flatnonzero(found >= 0)
     return found[target], target
