@@ -40,7 +40,7 @@ demo: $(PACKAGE)
 test: $(STAMP) lint types contracts
 	$(BIN)/pytest -n auto --dist worksteal
 
-## nightly: what `make test` leaves out: the same checks on further runs, and what takes long; PART=1/3 is a third of it
+## nightly: what `make test` leaves out: the same checks on further runs, and what takes long; PART=1/4 is a quarter of it
 nightly: $(STAMP)
 	$(BIN)/pytest -n auto --dist worksteal -m nightly $(if $(PART),--part $(PART))
 

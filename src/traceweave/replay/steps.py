@@ -214,9 +214,9 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
         on_host = (sort == CALL) | (sort == EXIT)
     else:
         # other threads than the one with most operators serve collectives
-        chain = nodes.chain[mine]
-        threads, count = np.unique(chain[sort == COMPUTE], return_counts=True)
-        on_host = np.isin(sort, (COMPUTE, CALL)) & (chain == threads[np.argmax(count)])
+        chain, works = nodes.chain[mine], np.isin(sort, (COMPUTE, CALL))
+        threads, count = np.unique(chain[works], return_counts=True)
+        on_host = works & (chain == threads[np.argmax(count)])
     host = np.flatnonzero(on_host) + mine.start
     end = nodes.start[host] + nodes.length[host]
     order = np.argsort(end, kind="stable")
