@@ -44,10 +44,7 @@ ops AS (
         max(g.start_local_ns + g.duration_ns) OVER (
             PARTITION BY c.op_id ORDER BY g.start_local_ns, g.duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS covered_until_ns
-    FROM (
-        SELECT * FROM gpu_ops
-        WHERE graph_node IS NOT NULL OR name = 'CUDA graph' OR launch_op_id IN (SELECT op_id FROM graph_calls)
-    ) AS g
+    FROM tw_graph_ops() AS g
     LEFT JOIN graph_calls AS c ON c.op_id = g.launch_op_id
 ),
 launched AS (

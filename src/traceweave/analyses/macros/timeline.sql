@@ -7,6 +7,14 @@ SELECT
     launch_start_local_ns AS launch_start_ns, launch_start_local_ns + launch_duration_ns AS launch_end_ns
 FROM device_ops;
 
+-- rows: tw_graph_ops() | the GPU ops that CUDA or HIP graphs ran: all columns of gpu_ops
+SELECT *
+FROM gpu_ops
+WHERE graph_node IS NOT NULL OR name = 'CUDA graph' OR launch_op_id IN (
+    SELECT op_id FROM host_ops
+    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE launches = 'graph')
+);
+
 -- table: tw_timelines | one row per rank with ops on the device timeline: rank, timeline, and from its first op to its last: start_ns and end_ns on its own clock
 SELECT rank, min(timeline) AS timeline, min(start_ns) AS start_ns, max(end_ns) AS end_ns
 FROM tw_own_ops()

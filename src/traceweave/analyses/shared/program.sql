@@ -17,12 +17,6 @@ SELECT
     EXISTS (FROM gpu_ops WHERE class = 'attention') AS has_attention,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
         OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
-    coalesce((
-        SELECT 2 * sum(g.duration_ns) FILTER (WHERE g.graph_node IS NOT NULL OR g.name = 'CUDA graph' OR h.op_id IS NOT NULL) >= sum(g.duration_ns)
-        FROM gpu_ops AS g
-        LEFT JOIN (
-            SELECT op_id FROM host_ops WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE launches = 'graph')
-        ) AS h ON h.op_id = g.launch_op_id
-    ), FALSE) AS is_graphed,
+    coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(duration_ns) FROM gpu_ops), FALSE) AS is_graphed,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks
