@@ -194,12 +194,13 @@ SELECT
 FROM collective_instances;
 """
 
-# every op, a second node of each part in a collective, both ends of calls, the collectives, and the
-# beginning of a step of each rank
+# every op, a second node of each part in a collective, what asks for one that the host transfers,
+# both ends of calls, the collectives, and the beginning of a step of each rank
 _MOST_NODES = """
 SELECT
     (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
-    + 3 * (SELECT count(*) FROM collectives) + (SELECT count(*) FROM tw_replay_instances)
+    + (SELECT 3 * count(*) - count(gpu_op_id) FROM collectives)
+    + (SELECT count(*) FROM tw_replay_instances)
     + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
     + (SELECT count(*) FROM ranks)
 """
