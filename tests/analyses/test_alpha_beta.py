@@ -6,7 +6,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -137,7 +137,6 @@ def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
 
 
 @nightly
-@first_at_once()
 @pytest.mark.parametrize(("alpha_ns", "beta_gbps"), [(12_000, 220.0), (80_000, 45.0)])
 def test_what_was_simulated_is_recovered(tmp_path: Path, alpha_ns: int, beta_gbps: float) -> None:
     config = Config(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.sharded.equal import rows, same_rows
 from tests.simulated_runs import SLOW_GPU
 from traceweave import analyses
@@ -60,7 +60,6 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     ("statements", "at_a_time"),
     [(WITHIN[::5], 3), (WITHIN, 1)],

@@ -11,7 +11,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.emptiness import needs
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.tables import empty_database
 from traceweave import analyses
 from traceweave.analyses.catalog import catalog, rules, shared
@@ -121,7 +121,6 @@ def test_what_a_run_has_since_is_found(build: Builder) -> None:
     assert len(rows(build.con, "syncs")) == 1
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     ("trace", "names"),
     [("ddp_gloo_straggler", ["findings", "health"])]

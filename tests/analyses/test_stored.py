@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave.analyses import runner, stored
 from traceweave.analyses.catalog import catalog
 from traceweave.api import VERDICT
@@ -101,7 +101,6 @@ def test_a_changed_database_is_asked_anew(copy: Path) -> None:
     assert ranks != (2,)
 
 
-@first_at_once()
 @pytest.mark.parametrize("rows", [b"no rows", b"", None])
 @nightly
 def test_rows_that_are_none_are_computed(copy: Path, rows: bytes | None) -> None:

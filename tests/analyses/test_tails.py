@@ -282,7 +282,6 @@ def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) 
     assert _tail(build)[2] == "transfer"
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     ("name", "rank", "cause"),
     # INDEX: rank 3 computes longer; rank 2 is 1,010 ms per step in a range of its host

@@ -449,7 +449,6 @@ def test_a_contradiction_shows_in_the_bound() -> None:
     )  # fmt: skip
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     "job",
     [

@@ -207,7 +207,6 @@ def test_without_the_other_sides_nothing_is_claimed(
 
 
 @nightly
-@first_at_once()
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_files_of_one_host_tell_stages_and_schedule(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str

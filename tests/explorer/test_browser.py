@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.chromium import Chromium, Visit
 from tests.explorer.serving import serving
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave.explorer.explorer import Explorer, explore
 from traceweave.explorer.server import Server
 from traceweave.explorer.views import Stretch
@@ -673,7 +673,6 @@ def test_perfetto_gets_the_selection_by_its_own_messages(
 
 
 @nightly
-@first_at_once()
 @pytest.mark.parametrize(("width", "dark"), [(390, True), (1024, False), (1920, True)])
 def test_the_page_fits_and_works_at_other_widths(
     chromium: Chromium, served: Server, width: int, dark: bool

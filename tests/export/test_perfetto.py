@@ -103,7 +103,6 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
     }
 
 
-@first_at_once()
 @pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
 @nightly
 def test_all_of_a_recorded_run_is_in_the_trace(

@@ -14,7 +14,7 @@ from benchmarks.strangers.score import Score, score
 from benchmarks.strangers.skews import Skews
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 
 
 def job_named(name: str) -> Job:
@@ -107,7 +107,6 @@ def test_hosts_whose_clocks_step_within_few_calls_are_tied(
 # what failed: one clock steps among 32 calls, in seed 2 both, and 8 calls after its step matched
 # nothing; 136 and 288 us off
 @nightly
-@first_at_once()
 @pytest.mark.parametrize("seed", [2, 1])
 def test_clocks_that_step_within_few_calls_are_followed(
     corpus: Path, tmp_path: Path, seed: int

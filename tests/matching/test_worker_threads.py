@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests.collective_calls import BASE, add_call, add_rank
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import at_once, nightly
 from traceweave import ingest
 from traceweave.store.database import open_database
 from traceweave.weave import weave
@@ -241,7 +241,6 @@ def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
     assert found == matched
 
 
-@first_at_once()
 @pytest.mark.parametrize("groups", [24, 400])
 @nightly
 def test_many_groups_of_the_same_members_count_as_one(

@@ -132,7 +132,6 @@ OWN = Config(ranks=4, steps=5, layers=6)
 
 
 @nightly
-@first_at_once()
 @pytest.mark.parametrize(
     "own",
     [

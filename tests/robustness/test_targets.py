@@ -101,9 +101,7 @@ def test_a_full_disk_leaves_the_old_database_and_one_line(
     assert left_beside(database) == []
 
 
-@first_at_once()
 @pytest.mark.parametrize("command", [["sql", "--install"], ["align"]])
-@first_at_once()
 @pytest.mark.parametrize("more", [0, -(1 << 30), 70_000, 140_000])
 @nightly
 def test_a_full_disk_leaves_a_database_that_is_changed_as_it_was(
