@@ -475,6 +475,7 @@ def test_a_finding_is_shown_at_its_place_and_all_else_faintly(
         expect(other.page.locator("#finding")).to_contain_text(told[number]["title"])
     page.keyboard.press("Escape")
     expect(page.locator("#finding")).to_be_hidden()
+    _drawn(page)
     assert page.evaluate(kinds) == [True, True, True]
 
 
