@@ -662,7 +662,7 @@ CHANGED: dict[str, tuple[str, str, str, str]] = {
     ),
     "unified_memory": (
         "nsys/perf_sandbox__2025.5.sqlite",
-        "UPDATE base.gpu_ops SET copy_kind = 'UVM ' || copy_kind WHERE kind = 'memcpy'",
+        "UPDATE base.gpu_ops SET copy_kind = 'UVM ' || copy_kind, args = NULL WHERE kind = 'memcpy'",
         "Pages of managed memory migrate for 3.04 ms per recording: 12.6 MB in 3 migrations",
         "Prefetch data before its use",
     ),
@@ -805,9 +805,11 @@ def test_a_rule_speaks_of_what_was_put_into_a_real_trace(
     shutil.copy(database_of(_path(corpus, fixtures, trace)), path)
     with duckdb.connect(path) as con:
         con.execute(change)
-    [row] = [row for row in _findings(path) if row["rule"] == name]
-    assert re.match(evidence, row["evidence"]), row["evidence"]
-    assert re.match(advice, row["advice"]), row["advice"]
+    found = {row["rule"]: row for row in _findings(path)}
+    assert re.match(evidence, found[name]["evidence"]), found[name]["evidence"]
+    assert re.match(advice, found[name]["advice"]), found[name]["advice"]
+    # a stream of its own is no advice for pages, which move as they are touched
+    assert "exposed_copies" not in (found if "UVM" in change else {})
 
 
 @nightly
