@@ -231,6 +231,15 @@ def _one_long_op(events: Events, chance: random.Random) -> None:
     last["dur"] = 1e7
 
 
+def _waits_first(events: Events, chance: random.Random) -> None:
+    at = min(e["ts"] for e in _device_events(events) if "nccl" in e["name"])
+    for event in (e for e in events if "ts" in e):
+        if event["ts"] > at:
+            event["ts"] += 2e5
+        elif event["ts"] + event.get("dur", 0) > at:
+            event["dur"] += 2e5
+
+
 def _one_step_less(events: Events, chance: random.Random) -> None:
     steps = [e for e in events if e.get("name", "").startswith("ProfilerStep")]
     gone = max(e["ts"] for e in steps)
@@ -268,6 +277,17 @@ def test_what_is_damaged_is_named(
     assert {(row["rank"], row["verdict"]) for row in rows} == {(1, verdict)}
     assert {row["kind"] for row in rows} == {kind}
     assert any(says in row["message"] for row in rows)
+
+
+def test_a_long_wait_for_a_rank_is_no_doubtful_record(corpus: Path, tmp_path: Path) -> None:
+    """What was said: one op takes most of the time that its GPU is busy, record again."""
+    traces = _damaged(corpus / "cases" / "overrun_ref", tmp_path, _waits_first, "rank1.json.gz")
+    with _ingested(traces, tmp_path) as run:
+        [[longest, busy]] = run.con.execute(
+            "SELECT max(duration_ns), sum(duration_ns) FROM gpu_ops WHERE rank = 1"
+        ).fetchall()
+        assert 2 * longest > busy
+        assert "one op" not in [row[2] for row in _records(run)]
 
 
 @nightly

@@ -174,6 +174,18 @@ WITH stepped AS (
     LEFT JOIN (SELECT DISTINCT rank, step FROM base.doubts WHERE is_unknown) AS d USING (rank, step)
     GROUP BY rank
 ),
+-- a long operation of which all is waiting for ranks that came later, but for what is no doubt
+explained AS (
+    SELECT d.rank
+    FROM base.doubts AS d
+    JOIN collectives AS k ON k.rank = d.rank AND k.duration_ns = d.count
+    JOIN collective_instances AS i USING (collective_id)
+    CROSS JOIN LATERAL (
+        SELECT least(greatest(i.last_start_ns - k.start_ns, 0), k.duration_ns) AS ns
+    ) AS w
+    WHERE d.kind = 'one op' AND i.resolution_ns IS NOT NULL
+        AND 2 * (d.count - w.ns) <= d.total - w.ns
+),
 judged AS (
     SELECT
         d.* EXCLUDE (is_unknown),
@@ -186,7 +198,7 @@ judged AS (
     WHERE NOT (kind = 'lost records' AND EXISTS (
         FROM base.doubts AS c
         WHERE c.kind = 'cut step' AND c.is_unknown AND c.rank = d.rank AND c.step = d.step
-    ))
+    )) AND NOT (kind = 'one op' AND d.rank IN (FROM explained))
 )
 SELECT
     rank, source_id, kind, is_unknown, bool_or(of_rank) AS of_rank,
