@@ -74,7 +74,7 @@ SELECT
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
         THEN format('. By replay ''{}'' gains {}', c.remedy, tw_time(c.remedy_ns))
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
-        THEN format('. Without it later work starts sooner too: {} in all', tw_time(c.cost_ns))
+        THEN format('. Without it{} later work starts sooner too: {} in all', coalesce(' and ' || c.also || ',', ''), tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,

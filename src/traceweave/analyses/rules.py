@@ -36,6 +36,7 @@ RULE_COLUMNS = (
     Column("group_id", "INTEGER", "the process group it is about; NULL: none in particular"),
     Column("cost_ns", "DOUBLE", "what it costs per step, at most; NULL: time is not what it costs"),
     Column("scenario", "VARCHAR", "what fixing it is for what-if; NULL: it cannot be said so"),
+    Column("also", "VARCHAR", "what else its scenario takes away; NULL: nothing"),
     Column("ceiling", "VARCHAR", "a scenario that gains at least what fixing it can; NULL: none"),
     Column("remedy", "VARCHAR", "what the advice does, for what-if; NULL: it cannot be said so"),
     Column(

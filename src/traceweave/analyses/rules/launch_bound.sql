@@ -30,6 +30,8 @@ SELECT
     CASE WHEN l.wait_ns IS NULL THEN i.ranks END AS ranks,
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,
+    -- a gap has one cause, and the host was late in those of this one too
+    CASE WHEN EXISTS (FROM {{ ref('idling') }} WHERE cause = 'sync') THEN 'what the host does after it waited for the GPU' END AS also,
     i.opening || ' because the host launches late' || i.details
     || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE

@@ -7,6 +7,7 @@
 -- column: title VARCHAR | who and what, in at most 12 words
 -- column: bound_ns BIGINT | what it costs per step, at most; NULL: time is not what it costs
 -- column: scenario VARCHAR | what fixing it is for what-if; NULL: it cannot be said so
+-- column: also VARCHAR | what else its scenario takes away; NULL: nothing
 -- column: ceiling VARCHAR | a scenario that gains at least what fixing it can; NULL: none is known
 -- column: remedy VARCHAR | what the advice does, for what-if; NULL: it cannot be said so
 -- column: otherwise VARCHAR | advice where remedy gains nothing by replay, or is not replayed
@@ -21,6 +22,7 @@ SELECT
     coalesce(f.title, f.usual_title) AS title,
     CAST(round(f.cost_ns) AS BIGINT) AS bound_ns,
     f.scenario,
+    f.also,
     f.ceiling,
     f.remedy,
     f.otherwise,
