@@ -142,20 +142,30 @@ def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of
 
 @first_at_once()
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "said", "kind"),
     [
-        ("cupti_ranges_only", "77 calls launched GPU work of which no record is there"),
-        ("ascend_npu", "276 tasks of the device are of a format that is not read"),
+        (
+            "cupti_ranges_only",
+            "77 calls launched GPU work of which no record is there",
+            "no device records",
+        ),
+        # they are records, and no launches
+        (
+            "ascend_npu",
+            "276 tasks of the device are of a format that is not read",
+            "unread tasks",
+        ),
     ],
 )
 def test_gpu_work_without_records_is_no_compute_of_the_host(
-    corpus: Path, database_of: Database, name: str, said: str
+    corpus: Path, database_of: Database, name: str, said: str, kind: str
 ) -> None:
     with opened(corpus, database_of, f"kineto/{name}") as run:
         assert len(run.breakdown()) == 0
         health = run.health().set_index("answer")
         assert "compute" not in health.index
         assert health["value"]["no GPU work"] == 1
+        assert list(run.recording()["kind"]) == [kind]
         assert _findings(run)["nothing_to_measure"]["evidence"].startswith(said)
         notes = run.sql("SELECT message FROM ingest_issues WHERE kind = 'note'")["message"]
         assert any("nothing is known of its time" in note for note in notes)

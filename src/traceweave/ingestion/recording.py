@@ -44,6 +44,11 @@ _KINDS = {
         "",
         "profile CUDA activity, with no other profiler at the same time",
     ),
+    "unread tasks": _Kind(
+        "{of} of the device are of a format that is not read",
+        "",
+        "record with a profiler whose device records are Kineto's or nsys's",
+    ),
     "nothing to judge": _Kind(
         "the file holds no GPU work and no operators",
         "",
@@ -145,11 +150,14 @@ FROM cut
 _NO_DEVICE = """
 INSERT INTO base.doubts BY NAME
 SELECT
-    rank, source_id, NULL AS step, 'no device records' AS kind,
-    coalesce(launches, unread_tasks) AS count, count AS total, TRUE AS is_unknown
+    rank, source_id, NULL AS step,
+    CASE WHEN unread_tasks > 0 THEN 'unread tasks' ELSE 'no device records' END AS kind,
+    coalesce(unread_tasks, launches) AS count, count AS total, TRUE AS is_unknown
 FROM base.rank_sources
 WHERE coalesce(launches, 0) + coalesce(unread_tasks, 0) > 0
-    AND rank NOT IN (SELECT rank FROM base.doubts WHERE kind = 'no device records')
+    AND rank NOT IN (
+        SELECT rank FROM base.doubts WHERE kind IN ('no device records', 'unread tasks')
+    )
 """
 
 # whatever else a profiler's files hold
@@ -189,7 +197,7 @@ explained AS (
 judged AS (
     SELECT
         d.* EXCLUDE (is_unknown),
-        d.kind IN ('no device records', 'nothing to judge') AS of_all,
+        d.kind IN ('no device records', 'unread tasks', 'nothing to judge') AS of_all,
         d.is_unknown AND (d.step IS NOT NULL OR s.rank IS NULL OR of_all) AS is_unknown,
         d.is_unknown AND d.kind <> 'cut step'
             AND (of_all OR NOT coalesce(s.has_known, FALSE)) AS of_rank
@@ -256,7 +264,7 @@ def _judged(
     message = (of.unknown if is_unknown else of.counts).format(
         share=f"{count(events)} of {count(total)}",
         steps=where,
-        of=plural(events, "launch", "launches"),
+        of=plural(events, *(("task",) if kind == "unread tasks" else ("launch", "launches"))),
         time=duration(events),
         percent=percent(events / total if total else None),
         missing=" and ".join(missing),

@@ -16,5 +16,5 @@ SELECT
     upper(advice[1]) || advice[2:] AS advice
 FROM {{ ref('recording') }}
 -- nothing_to_measure says those
-WHERE kind NOT IN ('no device records', 'nothing to judge')
+WHERE kind NOT IN ('no device records', 'unread tasks', 'nothing to judge')
 GROUP BY message, advice
