@@ -59,3 +59,15 @@ def test_real_ops_have_their_calls(
     """The second of a cut window: the calls of some ops are not in it."""
     ops, launched, timed = _counts(database_of(corpus / name))
     assert 0 < launched == timed <= ops
+
+
+def test_a_collective_that_no_operation_names_was_issued_by_its_call(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    """80 kernels of NCCL, 65 of which a record_param_comms names, and 10 more a launch."""
+    with duckdb.connect(database_of(corpus / "kineto/negative_queue_1of16"), read_only=True) as con:
+        rows = con.execute(
+            "SELECT h.kind, count(*) FROM collectives AS k"
+            " LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id GROUP BY ALL ORDER BY ALL"
+        ).fetchall()
+    assert rows == [("op", 65), ("runtime", 10), (None, 5)]

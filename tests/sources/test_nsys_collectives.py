@@ -177,7 +177,8 @@ def test_pytorch_ranges_tell_what_a_group_amounts_to(tmp_path: Path) -> None:
 
 
 def test_kernels_outside_ranges_are_told_by_name(tmp_path: Path) -> None:
-    """No NCCL range holds the launch: a CUDA graph's replay, or ranges switched off."""
+    """No NCCL range holds the launch: a CUDA graph's replay, or ranges switched off. The call that
+    launched them is their place on the host."""
     loaded = load(
         tmp_path,
         [nccl(11, 10, 20, "ncclAllReduce")],
@@ -188,9 +189,11 @@ def test_kernels_outside_ranges_are_told_by_name(tmp_path: Path) -> None:
         ],
     )
     assert collectives(loaded, "op, host_op_id, evidence") == [
-        ("reduce_scatter", None, "name"),
-        ("unknown", None, "name"),
+        ("reduce_scatter", 1_000_000_003, "name"),
+        ("unknown", 1_000_000_004, "name"),
     ]
+    launches = "SELECT launch_op_id FROM base.gpu_ops ORDER BY start_local_ns LIMIT 2"
+    assert loaded.rows(launches) == [(1_000_000_003,), (1_000_000_004,)]
 
 
 def test_payloads_exported_as_json_count_as_well(tmp_path: Path) -> None:

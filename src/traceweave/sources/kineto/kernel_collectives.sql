@@ -20,7 +20,7 @@ WITH named AS (
 SELECT
     s.rank,
     k.op_id AS gpu_op_id,
-    k.issuer_id AS host_op_id,
+    coalesce(k.issuer_id, k.launch_op_id) AS host_op_id,
     k.op,
     k.group_name,
     coalesce(k.keys."Process Group Description", g.description) AS group_desc,

@@ -13,7 +13,7 @@
 -- column: stream BIGINT | stream or host thread it ran on
 -- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
 -- column: receive_op_id BIGINT | of an operation that is two kernels, a send half and a receive half (DeepEP with receive hooks), the second: the operation lasts from the start of gpu_op_id to the end of this, whatever runs in between; NULL of others
--- column: host_op_id BIGINT | the host operation that issued it
+-- column: host_op_id BIGINT | the host operation that issued it; where none names it, the call that launched it
 -- column: step BIGINT | step in which it was issued
 -- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
 -- column: call_id BIGINT | unique per row

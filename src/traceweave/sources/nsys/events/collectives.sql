@@ -6,7 +6,7 @@
 CREATE OR REPLACE TEMP TABLE nsys_comm_kernels AS
 WITH
 kernels AS (
-    SELECT g.rank, g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, l.thread, l.start AS launched
+    SELECT g.rank, g.op_id, g.launch_op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, l.thread, l.start AS launched
     FROM new_gpu_ops AS g
     JOIN classified AS c ON g.kind = c.kind AND g.name = c.name AND c.category = 'communication'
     LEFT JOIN nsys_launches AS l ON g.launch_op_id = l.op_id
@@ -111,7 +111,7 @@ attached AS (
 SELECT
     a.rank,
     a.op_id AS gpu_op_id,
-    coalesce(a.host_op_id, a.launcher, a.torch_op_id) AS host_op_id,
+    coalesce(a.host_op_id, a.launcher, a.torch_op_id, a.launch_op_id) AS host_op_id,
     coalesce(a.op, nullif(a.torch_op, 'unknown'), collective_op(a.name)) AS op,
     s.size AS group_size,
     CASE WHEN a.comm IS NOT NULL THEN '0x' || lower(to_hex(try_cast(a.comm AS UBIGINT))) END AS comm_id,
