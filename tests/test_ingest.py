@@ -494,6 +494,10 @@ def test_a_rank_that_is_beyond_the_job_is_said(tmp_path: Path) -> None:
     [
         ({0: ["kernel"], 1: ["kernel", "memcpy"]}, []),
         ({0: ["memcpy"], 1: ["memcpy"]}, []),
+        (
+            {0: ["memcpy", "op"]},
+            ["rank 0 recorded no kernels: times are those of copies and memsets, not of operators"],
+        ),
         ({0: ["kernel"], 1: ["memcpy"], 2: ["memset"]}, ["ranks 1, 2 recorded no kernels"]),
         (
             {0: ["kernel"], 1: ["memcpy"], 2: []},
@@ -511,10 +515,12 @@ def test_ranks_without_kernels_are_said_where_others_have_some(
             [rank],
         )
         for kind in its:
+            table, more = "gpu_ops", ", 'x' AS category, 'x' AS class"
+            if kind == "op":
+                table, more = "host_ops", ""
             empty_run.execute(
-                "INSERT INTO base.gpu_ops BY NAME SELECT $1 AS rank, 0 AS op_id, $1 AS source_id,"
-                " $2 AS kind, 'x' AS category, 'x' AS class, 'x' AS name, 0 AS start_local_ns,"
-                " 1 AS duration_ns",
+                f"INSERT INTO base.{table} BY NAME SELECT $1 AS rank, 0 AS op_id, $1 AS source_id,"
+                f" $2 AS kind, 'x' AS name, 0 AS start_local_ns, 1 AS duration_ns{more}",
                 [rank, kind],
             )
 

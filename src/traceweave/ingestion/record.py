@@ -30,6 +30,8 @@ GROUP BY rank
 ORDER BY rank
 """
 
+_OPERATES = "FROM base.host_ops WHERE kind = 'op' AND rank IS NOT NULL LIMIT 1"
+
 _ONCE = """
 DELETE FROM ingest_issues WHERE source_id IS NULL AND rowid NOT IN (
     SELECT min(rowid) FROM ingest_issues WHERE source_id IS NULL
@@ -182,7 +184,13 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     elif some and without:
         notes.append(f"{who} recorded no GPU work, though others did: left out of all numbers")
     copying = [rank for rank, works, computes, *_ in found if works and not computes]
-    if copying and any(computes for _, _, computes, *_ in found):
+    computing = any(computes for _, _, computes, *_ in found)
+    if copying and not computing and con.execute(_OPERATES).fetchall():
+        notes.append(
+            f"{name_ranks(copying)} recorded no kernels: times are those of copies and memsets, not"
+            " of operators"
+        )
+    if copying and computing:
         notes.append(
             f"{name_ranks(copying)} recorded no kernels, though others did: only copies and memsets"
             " count as GPU work there; record again with kernels"
