@@ -90,6 +90,23 @@ def test_a_pause_before_code_is_loaded_is_for_data_where_the_host_gets_some(
     assert answer.gain_ns == pytest.approx(9 * MS, abs=20 * US)
 
 
+# what was wrong: a program that fills its arrays before its only kernel compiled for 315 ms
+@pytest.mark.parametrize(("recorder", "kind"), [("kineto", "compilation"), ("nsys", "launch")])
+def test_a_launch_that_loads_what_is_there_ends_no_compilation_where_loads_are_recorded(
+    empty_run: duckdb.DuckDBPyConnection, recorder: str, kind: str
+) -> None:
+    """An op runs until 1 ms; the next call launches another kernel, from 9 to 11 ms."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 12 * MS), (0, 12 * MS))
+    run.gpu(0, (0, 1 * MS), launch=run.launch(0, (0, 5 * US), step=1), step=1)
+    call = run.launch(0, (9 * MS, 11 * MS), step=1)
+    run.gpu(0, (11 * MS + 10 * US, 12 * MS), name="new", launch=call, step=1)
+    run.con.execute("UPDATE base.rank_sources SET format = ?", [recorder])
+    (answer,) = Model(empty_run).answers([f"kind={kind} while=idle times=0"])
+    assert answer.gain_ns == pytest.approx(8 * MS, abs=20 * US)
+
+
 def test_a_launch_that_finds_its_queue_full_takes_no_time_of_its_own(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -52,7 +52,7 @@ WHERE NOT EXISTS (
     FROM gpu_ops AS g WHERE g.rank = f.rank AND g.start_local_ns < f.end_ns AND g.start_local_ns + g.duration_ns > f.start_ns
 );
 
--- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for, unless it got its data for most of it; rank, pid, tid, start_ns, end_ns
+-- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for, unless it got its data for most of it; rank, pid, tid, start_ns, end_ns. nsys records the calls that load what was made: a launch that loads what is there already ends no such time
 CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS
 SELECT p.*
 FROM (
@@ -68,7 +68,10 @@ FROM (
     )
     WHERE start_local_ns - last_ns >= 1000000
 ) AS p
-ASOF JOIN (SELECT rank, start_ns FROM tw_code_calls) AS c ON c.rank = p.rank AND p.start_ns <= c.start_ns
+ASOF JOIN (
+    SELECT rank, start_ns FROM tw_code_calls
+    WHERE {{ names('launching', 'name') }} IS NULL OR rank NOT IN (SELECT rank FROM ranks WHERE format = 'nsys')
+) AS c ON c.rank = p.rank AND p.start_ns <= c.start_ns
 WHERE c.start_ns - p.end_ns <= p.end_ns - p.start_ns AND NOT EXISTS (
     FROM host_ops AS d JOIN (SELECT name FROM tw_range_names WHERE gets_data = 'yes') AS n USING (name)
     WHERE d.rank = p.rank AND d.pid IS NOT DISTINCT FROM p.pid AND d.tid IS NOT DISTINCT FROM p.tid
