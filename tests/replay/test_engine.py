@@ -89,5 +89,5 @@ def test_who_ends_before_the_last_arrives_does_not_wait(
 def test_a_run_without_a_timeline_has_nothing_to_replay(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    with pytest.raises(NothingToReplayError, match="nothing to replay"):
+    with pytest.raises(NothingToReplayError, match="see the analysis recording"):
         build(empty_run)

@@ -104,7 +104,8 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
         parts.append(part)
     if not parts:
         raise NothingToReplayError(
-            "there is nothing to replay: no GPU ops and no operators were recorded"
+            "there is nothing to replay: no GPU op and no operator counts, see the analysis"
+            " recording"
         )
     first = np.array([*begins, collected.size])
     nodes, edges = _tied(collected, parts, first, tables.instances)
