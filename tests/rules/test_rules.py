@@ -60,7 +60,7 @@ REAL: dict[str, Rule] = {
                 "slow_and_uneven_gloo",
                 [2],
                 "Rank 2 keeps 2 ranks waiting 23.5 ms per step, last in 4 of 8 .*computes longer."
-                " By the input sizes of aten::matmul, rank 2 gets 1.59 times the mean",
+                " By the input sizes of aten::mm, rank 2 gets 1.59 times the mean",
                 "Divide the work evenly: sizes of batches",
             ),
             # three of four rows of both micro-batches
@@ -169,7 +169,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "checkpoint_once_gloo",
                 None,
-                "Ranks wait .*, most of it for rank 0 in step 6. .* Rank 0 is in"
+                "Ranks wait .*, most of it for rank 0 in step 6. Rank 0 is in"
                 " 'save_checkpoint' for 150 ms in step 5$",
                 "See what rank 0 does in step 6 and the one before",
             ),
@@ -384,6 +384,18 @@ REAL: dict[str, Rule] = {
             "kineto/diff_control",
             "kineto/hta_pair_nccl2",
             "kineto/sampled_2of128",
+        ),
+    ),
+    "host_pauses": Rule(
+        # 3 ms in every step and rank, in one of them 30 ms more
+        (True_("range_named_gloo", None, "In most steps most hosts .* 3.20 ms at", "See gaps"),),
+        # 2 ms of 46; few ranks; few steps; one step; a GPU
+        (
+            "ddp_gloo_4ranks",
+            "ddp_gloo_straggler",
+            "checkpoint_once_gloo",
+            "kineto/no_rank",
+            "kineto/megatron_tp8",
         ),
     ),
     "sync_bound": Rule(

@@ -1,0 +1,27 @@
+-- rule: host_pauses | pauses of the host
+-- topic: idling and copies
+-- finds: Without a GPU, in more than half of three steps or more, more than half of the ranks run nothing that was recorded for a stretch of `stall_share` of the mean step or more; the longest that as many have is the bound. Waiting for data and for other ranks have rules of their own, and so have pauses of few steps or few ranks.
+-- try: What runs outside operators: loading and preparing data, logging, waiting. Stacks (with_stack=True) or ranges (record_function) tell.
+-- proof: gaps
+-- shows: gaps unknown
+-- param: stall_share
+WITH pauses AS (
+    -- what more than half of the steps have at least
+    SELECT i.rank, list(i.longest_ns ORDER BY i.longest_ns DESC)[any_value(t.steps) // 2 + 1] AS pause_ns
+    FROM {{ ref('idle_causes') }} AS i CROSS JOIN {{ ref('steadiness') }} AS t
+    WHERE i.timeline = 'cpu' AND i.cause = 'unknown' AND i.step IS NOT NULL AND t.steps > 2
+    GROUP BY i.rank
+),
+-- and more than half of the ranks
+most AS (
+    SELECT CAST(list(p.pause_ns ORDER BY p.pause_ns DESC NULLS LAST)[any_value(s.ranks) // 2 + 1] AS DOUBLE) AS pause_ns
+    FROM pauses AS p CROSS JOIN {{ ref('mean_step') }} AS s
+)
+SELECT
+    format('{} {} in most {}s: no operator runs', CASE WHEN s.ranks = 1 THEN 'The host pauses' ELSE 'Hosts pause' END, tw_time(m.pause_ns), s.unit) AS title,
+    m.pause_ns AS cost_ns,
+    'kind=launch times=0' AS ceiling,
+    format('In most {}s most hosts run nothing that was recorded for {} at a stretch', s.unit, tw_time(m.pause_ns)) AS evidence,
+    'See gaps for the operators before and after it. Python may load data, log, or wait for a core there: record with_stack=True, or mark its parts (record_function)' AS advice
+FROM most AS m CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE m.pause_ns >= {{ param('stall_share') }} * s.step_ns
