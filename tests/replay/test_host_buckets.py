@@ -162,3 +162,31 @@ def test_the_host_asks_for_no_collective_that_is_gone(
     (answer,) = Model(empty_run).answers(["op=all_reduce wait=none"])
 
     assert answer.predicted_step_ns / US == (23 + 33) / 2
+
+
+def test_a_pause_is_one_whatever_the_rank_runs_beside_it(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 0 makes two tensors more, and pauses 50 before a barrier that both make a tensor for."""
+    run = Builder(empty_run)
+    run.group(0, [0, 1])
+    for rank in range(2):
+        run.rank(rank)
+    for step in range(3):
+        at, calls = step * PERIOD, {}
+        for rank, asks in ((0, 72), (1, 22)):
+            _op(run, rank, step, "aten::mm", 0, 18)
+            for begin in (18, 19) if rank == 0 else ():
+                _op(run, rank, step, "aten::empty", begin, begin + 1)
+            _op(run, rank, step, "aten::empty", asks - 2, asks - 1)
+            calls[rank] = _op(run, rank, step, "c10d::barrier", asks, asks + 1)
+            run.step(rank, step, (at * US, (at + PERIOD) * US))
+        each = {rank: _by_host(call) for rank, call in calls.items()}
+        spans = {rank: ((at + asks + 1) * US, (at + 80) * US) for rank, asks in ((0, 72), (1, 22))}
+        run.collective(spans, "barrier", step=step, each=each)
+        for rank in range(2):
+            _op(run, rank, step, "aten::mm", 81, 100)
+    run.write()
+    model = Model(empty_run)
+    [answer] = model.answers(["rank=0 like=median"])
+    assert answer.gain_ns == pytest.approx(50 * US, abs=3 * US)

@@ -63,6 +63,14 @@ REAL: dict[str, Rule] = {
                 " By the input sizes of aten::matmul, rank 2 gets 1.59 times the mean",
                 "Divide the work evenly: sizes of batches",
             ),
+            # three of four rows of both micro-batches
+            True_(
+                "uneven_experts_gloo",
+                [0],
+                "Rank 0 keeps 1 rank waiting .*computes longer. By the input sizes of aten::mm,"
+                " rank 0 gets 1.42 times the mean. Rank 0 runs aten::mm 6 times",
+                "Divide the work evenly: sizes of batches",
+            ),
             # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have
             True_(
                 "range_named_gloo",

@@ -5,7 +5,7 @@
 -- param: rank BIGINT = NULL | which rank; NULL: the one that ranks wait for most, by stragglers
 -- param: min_share
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run), 'range' (annotation or NVTX range of the host, with all in it), or 'idle'
+-- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range of the host, with all in it), or 'idle'
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | median of the other ranks in these steps; 0: most do not

@@ -388,7 +388,8 @@ class Changer:
         else:
             known = np.nan_to_num(compared, nan=1.0)
             factor = in_steps(old[rows], of_thing, of_owner, self.step[rows], known, like)
-        if kind in AS_A_WHOLE and like != "mean" and (wanted & alone).any():
+        as_a_whole = kind in AS_A_WHOLE or (kind == "launch" and not self.graph.has_gpu)
+        if as_a_whole and like != "mean" and (wanted & alone).any():
             work = Work(old[rows], of_thing, of_owner, self.step[rows])
             peers = self._peers(np.unique(who))
             for owner in np.unique(of_owner[wanted & alone]).tolist():

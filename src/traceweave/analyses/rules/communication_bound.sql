@@ -29,17 +29,18 @@ SELECT
     coalesce(CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
         tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
     ELSE CASE e.transfer_use
-        WHEN 'ddp' THEN 'DDP: send less (gradient accumulation with no_sync, gradients in lower precision)'
-        WHEN 'fsdp' THEN 'FSDP: send less (shards within a node only, fewer gathers, lower precision, larger batches)'
+        WHEN 'ddp' THEN format('DDP: send less ({})', l.ways)
+        WHEN 'fsdp' THEN format('FSDP: send less ({})', l.ways)
         WHEN 'optimizer' THEN 'The optimizer''s own gathers and scatters: fewer and larger ones, lower precision, overlapped with the update of other parameters'
-        WHEN 'sharded' THEN 'Gathers and scatters of shards: send less (shards within a node only, fewer gathers, lower precision)'
+        WHEN 'sharded' THEN format('Gathers and scatters of shards: send less ({})', l.ways)
         WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or transfers in chunks overlapped with the matrix products (async TP): see tp'
-        WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: groups within a node, lower precision'
-        WHEN 'pp' THEN 'Pipeline: fewer or smaller messages (stages cut where activations are small, lower precision): see pipeline'
-        ELSE 'Send less (lower precision, groups within a node)'
+        WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || l.ways
+        WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', l.ways)
+        ELSE format('Send less ({})', l.ways)
     END || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
+LEFT JOIN {{ ref('sending_less') }} AS l ON l.use IS NOT DISTINCT FROM e.transfer_use
 LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
 CROSS JOIN LATERAL (
     SELECT e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait

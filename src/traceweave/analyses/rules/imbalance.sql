@@ -17,20 +17,6 @@ work AS (
     FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
--- why those are late that no finding of its own is about
-late AS (
-    SELECT
-        arg_max(cause, (wait_ns, cause)) AS cause,
-        max(wait_ns) / nullif(sum(wait_ns), 0) AS share,
-        2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
-    FROM (
-        SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
-        FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
-        WHERE s.cause IS NOT NULL
-        GROUP BY s.cause
-    )
-    WHERE wait_ns > 0
-),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time
 others AS (
     SELECT
@@ -38,7 +24,7 @@ others AS (
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
     FROM ranks ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute') AS b USING (rank)
 ),
--- no matter of turns: one rank in one step is at least half of it, and twice what any other rank is in a step
+-- no matter of turns: what one rank does in one step, or at the end of the one before, is at least half of it, and twice what any other rank is in a step
 turns AS MATERIALIZED (
     FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
 ),
@@ -50,9 +36,24 @@ once AS (
     -- what a rank does at the end of a step, others wait for in the next
     LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
         AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns
-    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
+    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns) AND coalesce(l.since_step >= l.step - 1, TRUE)
         AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
     GROUP BY l.rank, l.step
+),
+-- why those are late that no finding of its own is about; of one rank in one step, why it is then
+late AS (
+    SELECT
+        arg_max(cause, (wait_ns, cause)) AS cause,
+        max(wait_ns) / nullif(sum(wait_ns), 0) AS share,
+        2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
+    FROM (
+        SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
+        FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+        LEFT JOIN once AS o ON TRUE
+        WHERE s.cause IS NOT NULL AND (o.rank IS NULL OR (s.rank, s.step) = (o.rank, o.step))
+        GROUP BY s.cause
+    )
+    WHERE wait_ns > 0
 ),
 -- who is late by turns is late in no recording as a whole
 steps AS (
@@ -99,16 +100,19 @@ SELECT
     || format(' wait for each other {} per {} without compute, ', tw_time(cost_ns), unit)
     || coalesce(format('most of it for rank {} in step {}. ', once_rank, once_step), 'in turn. ')
     || CASE
-        WHEN is_uneven THEN 'Their compute is uneven'
-        WHEN is_part AND is_compute THEN 'Their compute is uneven between collectives more than over a ' || unit
-        WHEN is_part THEN 'Their compute explains only part of it'
-        ELSE 'Their compute does not explain it'
-    END
-    || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-    || CASE WHEN is_uneven THEN '' ELSE coalesce('. ' || once_does, format('. In {} of the waiting whose cause is known{}, {}', tw_percent(share),
+        WHEN once_rank IS NOT NULL THEN coalesce(once_does, tw_who_does(format('There rank {}', once_rank), words), 'No cause was found')
+        ELSE CASE
+            WHEN is_uneven THEN 'Their compute is uneven'
+            WHEN is_part AND is_compute THEN 'Their compute is uneven between collectives more than over a ' || unit
+            WHEN is_part THEN 'Their compute explains only part of it'
+            ELSE 'Their compute does not explain it'
+        END
+        || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
+        || CASE WHEN is_uneven THEN '' ELSE coalesce(format('. In {} of the waiting whose cause is known{}, {}', tw_percent(share),
             CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
+    END
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN once_rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', once_rank, once_step)
+    CASE WHEN once_rank IS NOT NULL THEN tw_see_what(once_rank, once_step, NULL)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
     END AS advice

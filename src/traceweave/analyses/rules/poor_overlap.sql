@@ -14,8 +14,8 @@ SELECT
     'kind=transfer times=0' AS ceiling,
     CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
     CASE e.hideable_use
-        WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (gradient accumulation with no_sync, gradients in lower precision)'
-        WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (shards within a node only, fewer gathers, lower precision)'
+        WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (' || l.ways || ')'
+        WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (' || l.ways || ')'
     END AS otherwise,
     CASE
         WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
@@ -34,4 +34,5 @@ SELECT
         ELSE 'Start them earlier and asynchronously, overlapped with compute that does not need their result: gradients during backward, parameters ahead of use'
     END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('smaller_buckets') }} AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS w ON w.scope = 'hideable'
+LEFT JOIN {{ ref('sending_less') }} AS l ON l.use = e.hideable_use
 WHERE e.split > 0 AND e.hidden_share < {{ param('poor_overlap') }}

@@ -52,7 +52,7 @@ SELECT
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
-        WHEN m.step IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', b.rank, m.step)
+        WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, m.step, m.since_step)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'

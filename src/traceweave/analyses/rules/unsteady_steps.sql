@@ -52,7 +52,7 @@ SELECT
         WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'Code was compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN CASE WHEN m.has_gpu THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
             ELSE format('See which operators took longer in it (host_ops -p step={}): evaluation, longer inputs, other load on the cores', t.longest) END
-        WHEN l.rank IS NOT NULL THEN format('See what rank {} does in step {} and the one before (stragglers -p per=step, gaps): evaluation, checkpoints, logging', l.rank, t.longest)
+        WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, t.longest, w.since_step)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
         WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'
@@ -61,6 +61,7 @@ SELECT
 FROM {{ ref('steadiness') }} AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
+LEFT JOIN {{ ref('late_steps') }} AS w ON w.rank = l.rank AND w.step = t.longest
 LEFT JOIN launched AS a ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
 LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM {{ ref('compiling') }} GROUP BY step) AS k ON k.step = t.longest

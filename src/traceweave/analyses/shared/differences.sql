@@ -1,7 +1,7 @@
 -- shared: differences | what each rank does more, longer or alone, beside the median of the others
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run), 'range' (annotation or NVTX range on the host), or 'idle'
+-- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range on the host), or 'idle'
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end tells apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
@@ -11,10 +11,19 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
-WITH things AS (
+WITH operators AS (
+    FROM device_ops WHERE timeline = 'cpu' AND category = 'compute'
+),
+inside AS (
+    SELECT h.parent_id AS op_id, sum(o.duration_ns) AS ns FROM operators AS o JOIN host_ops AS h USING (op_id) GROUP BY ALL
+),
+things AS (
     SELECT rank, step, 'kernel' AS kind, name, count(*) AS n, sum(duration_ns) AS ns FROM gpu_ops WHERE category = 'compute' GROUP BY ALL
     UNION ALL
-    SELECT rank, step, 'operator', name, count(*), sum(duration_ns) FROM device_ops WHERE timeline = 'cpu' AND category = 'compute' GROUP BY ALL
+    -- without the operators inside: only what does the work has the shapes that tell how much it is
+    SELECT o.rank, o.step, 'operator', o.name, count(*), sum(o.duration_ns - coalesce(i.ns, 0))
+    FROM operators AS o LEFT JOIN inside AS i ON i.op_id = o.op_id
+    GROUP BY ALL
     UNION ALL
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', regexp_replace(name, '[ _#:]*[0-9]+$', ''), count(*), sum(duration_ns)

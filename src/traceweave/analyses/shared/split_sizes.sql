@@ -1,6 +1,6 @@
 -- shared: split_sizes | how unevenly all_to_all divides the work, by the sizes that were recorded
 -- grain: one row per rank of which sizes are known
--- needs: collectives, gpu_ops
+-- needs: collectives
 -- column: rank INTEGER | global rank
 -- column: times_mean DOUBLE | what it receives (or, where that is even, sends back) in these collectives / the mean over their ranks
 SELECT rank, avg(times_mean) AS times_mean
@@ -15,8 +15,9 @@ FROM (
         SELECT
             k.rank, k.collective_id,
             TRY_CAST(g.args->>'Out msg nelems' AS DOUBLE) AS received,
-            TRY_CAST(g.args->>'In msg nelems' AS DOUBLE) AS sent
-        FROM collectives AS k JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id
+            -- gloo tells what a rank sends
+            coalesce(TRY_CAST(g.args->>'In msg nelems' AS DOUBLE), k.bytes) AS sent
+        FROM collectives AS k LEFT JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id
         WHERE k.op = 'all_to_all' AND k.collective_id IS NOT NULL
     )
 )

@@ -1,0 +1,35 @@
+"""By what a run can send less: advice leaves out what it does already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import traceweave
+from traceweave.analyses import shared_rows
+
+
+@pytest.mark.parametrize(
+    ("name", "use", "ways"),
+    [
+        ("uneven_experts_gloo", "ddp", "more micro-batches per step, gradients in lower precision"),
+        ("closure_gloo", "ddp", "gradient accumulation with no_sync, gradients in lower precision"),
+        ("fsdp2_gloo", "fsdp", "shards within a node only, fewer gathers, lower precision, larger"),
+    ],
+)
+def test_recorded(
+    fixtures: Path, database_of: Callable[..., Path], name: str, use: str, ways: str
+) -> None:
+    with traceweave.open(database_of(fixtures / name)) as run:
+        found = dict(shared_rows(run.con, "sending_less").fetchall())
+    assert found[use].startswith(ways)
+
+
+def test_what_has_16_bits_is_in_lower_precision(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
+        found = dict(shared_rows(run.con, "sending_less").fetchall())
+    assert found["sharded"] == "shards within a node only, fewer gathers"
