@@ -21,6 +21,7 @@ from traceweave.matching.shifts import (
     choose_shift,
     same_steps,
     steadiest_shift,
+    under,
 )
 from traceweave.matching.voting import vote
 
@@ -148,6 +149,7 @@ def _align_by_votes(
         _drop_lonely(partner)
         _drop_outdone(a, b, partner)
         _align_between(a, b, line, partner, same_clock)
+        _drop_displaced(a, b, partner)
         _drop_strays(partner)
         if not _supported(a, b, line, partner):
             return refused
@@ -257,11 +259,23 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
             partner[run] = -1
 
 
-def _outdone(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> bool:
-    """Whether the ends of calls scatter less under another shift, which leaves as many of them."""
-    own = _dispersion(a, b, i, shift, 1)
-    rivals = (shift + step for step in range(-RIVALS, RIVALS + 1) if step)
-    return any(_dispersion(a, b, i, rival, least) < own for rival in rivals)
+def _drop_displaced(a: Calls, b: Calls, partner: Ints) -> None:
+    """Take back the few calls of a stretch whose ends scatter clearly less under the next shift:
+    where a clock has stepped by as much as calls lie apart, time says that of the next stretch."""
+    for run in _runs(partner):
+        for part in np.array_split(run, max(1, len(run) // SHORT)):
+            if _outdone(a, b, part, int(partner[part[0]] - part[0]), len(part), 1, CLEAR):
+                partner[part] = -1
+
+
+def _outdone(
+    a: Calls, b: Calls, i: Ints, shift: int, least: int, rivals: int = RIVALS, times: float = 1.0
+) -> bool:
+    """Whether the ends of calls scatter so many times less under another shift, which leaves as
+    many of them."""
+    _, ahead, scatter = under(shift + np.arange(-rivals, rivals + 1), a, i, b)
+    enough = np.isfinite(ahead).sum(axis=1) >= least
+    return bool((times * scatter[enough] < scatter[rivals]).any())
 
 
 def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bool) -> None:
@@ -306,14 +320,6 @@ def _runs(partner: Ints) -> list[Ints]:
     found = np.flatnonzero(partner >= 0)
     edges = np.flatnonzero(np.diff(partner[found] - found)) + 1
     return np.split(found, edges) if len(found) else []
-
-
-def _dispersion(a: Calls, b: Calls, i: Ints, shift: int, least: int) -> float:
-    """Median change of the end difference from one call to the next under a shift, ns; inf where
-    it leaves fewer than `least` calls to compare."""
-    i = i[(i + shift >= 0) & (i + shift < len(b))]
-    i = i[agree(a, i, b, i + shift)]
-    return _unevenness(a, i, b, i + shift) if len(i) >= least else np.inf
 
 
 def _unevenness(a: Calls, i: Ints, b: Calls, j: Ints) -> float:
