@@ -149,7 +149,7 @@ def _align_by_votes(
         _drop_lonely(partner)
         _drop_outdone(a, b, partner)
         _align_between(a, b, line, partner, same_clock)
-        _drop_displaced(a, b, partner)
+        _drop_displaced(a, b, line, partner)
         _drop_strays(partner)
         if not _supported(a, b, line, partner):
             return refused
@@ -259,12 +259,15 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
             partner[run] = -1
 
 
-def _drop_displaced(a: Calls, b: Calls, partner: Ints) -> None:
-    """Take back the few calls of a stretch whose ends scatter clearly less under the next shift:
-    where a clock has stepped by as much as calls lie apart, time says that of the next stretch."""
+def _drop_displaced(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Take back the few calls of a stretch whose ends scatter more than those of partners may, and
+    clearly less under the next shift: where a clock has stepped by as much as calls lie apart, time
+    says that of the next stretch."""
     for run in _runs(partner):
         for part in np.array_split(run, max(1, len(run) // SHORT)):
-            if _outdone(a, b, part, int(partner[part[0]] - part[0]), len(part), 1, CLEAR):
+            if _unevenness(a, part, b, partner[part]) > tolerance(line) and _outdone(
+                a, b, part, int(partner[part[0]] - part[0]), len(part), 1, CLEAR
+            ):
                 partner[part] = -1
 
 
