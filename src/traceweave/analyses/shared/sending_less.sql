@@ -19,11 +19,13 @@ accumulation AS (
         ON s.rank = f.rank AND s.asked_ns >= f.start_ns
     WHERE g.start_ns < f.next_ns AND coalesce(s.asked_ns >= f.next_ns, TRUE)
 ),
+-- each type is looked up once
+types AS (
+    SELECT dtype, CAST({{ names('element_types', 'lower(dtype)') }} AS INTEGER) AS bytes FROM (SELECT DISTINCT dtype FROM collectives)
+),
 sent AS (
-    SELECT
-        e.use,
-        coalesce(2 * sum(k.duration_ns) FILTER (WHERE CAST({{ names('element_types', 'lower(k.dtype)') }} AS INTEGER) <= 2) >= sum(k.duration_ns), FALSE) AS is_short
-    FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id)
+    SELECT e.use, coalesce(2 * sum(k.duration_ns) FILTER (WHERE t.bytes <= 2) >= sum(k.duration_ns), FALSE) AS is_short
+    FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id) LEFT JOIN types AS t USING (dtype)
     GROUP BY e.use
 )
 SELECT
