@@ -1,4 +1,4 @@
-"""Messages that go one way round a ring, as in ring attention, are not those of a pipeline."""
+"""Messages that go round a ring, as in ring attention, are not those of a pipeline."""
 
 from __future__ import annotations
 
@@ -33,6 +33,16 @@ def test_a_group_says_so_or_its_messages_do(
     assert groups[groups.name.notna()].role.tolist() == [role]
     assert calls[calls.op != "unknown"].is_staged.unique().tolist() == [staged]
     assert staged or "pipeline_wait" not in rules
+
+
+def test_a_ring_of_two_is_no_pipeline(fixtures: Path, database_of: Callable[..., Path]) -> None:
+    """What was wrong: each of two ranks sends to the only other, as stages do. Replay, too, shares
+    work only within a stage."""
+    with traceweave.open(database_of(fixtures / "ring_gloo")) as run:
+        assert run.analyze("pipeline").empty
+        assert not run.analyze("exposed_comm").is_staged.any()
+        gains = run.what_if("rank=0 kind=compute like=median", "kind=compute like=mean").gain_ns
+    assert gains[1] > 0
 
 
 @nightly

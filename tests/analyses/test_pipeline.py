@@ -105,14 +105,15 @@ def test_messages_to_nobody_known_are_no_ring(build: Builder) -> None:
     assert pick(got, "note") == [(f"not computable: {reason}; {seen}",)] * 2
 
 
-def test_a_ring_is_no_pipeline(build: Builder) -> None:
+def test_a_ring_of_stages_has_no_numbers(build: Builder) -> None:
     for rank in range(3):
         build.rank(rank)
     for source, target in [*pairwise(range(3)), (2, 0)]:
         _message(build, source, (0, 10), target, (0, 10))
+        _message(build, target, (20, 30), source, (20, 30))
     got = rows(build.con, "pipeline")
     assert pick(got, "rank", "first_rank", "stage", "window_ns", "ideal_share", "sends") == [
-        (rank, None, None, None, None, 1) for rank in range(3)
+        (rank, None, None, None, None, 2) for rank in range(3)
     ]
     assert {row["note"] for row in got} == {
         "not computable: its messages do not form a chain; an interleaved pipeline and ring"

@@ -190,3 +190,32 @@ def test_a_pause_is_one_whatever_the_rank_runs_beside_it(
     model = Model(empty_run)
     [answer] = model.answers(["rank=0 like=median"])
     assert answer.gain_ns == pytest.approx(50 * US, abs=3 * US)
+
+
+@pytest.mark.parametrize(("between", "gain"), [(2, 40), (30, 0)])
+def test_what_comes_one_right_after_the_other_can_be_one(
+    empty_run: duckdb.DuckDBPyConnection, between: int, gain: int
+) -> None:
+    """Three sums are each waited for, 20 long, and divided before the next is asked for. One of all
+    has one latency of 19 and 1 for each part, 22 for 60, and two calls of 1 are not made. Work that
+    takes longer than the latency may be what the next needs.
+    """
+    run = Builder(empty_run)
+    run.group(0, [0, 1])
+    times, calls = [], []
+    for n in range(3):
+        asked = 10 + n * (24 + between)
+        times.append((asked + 2, asked + 22))
+        calls.append(asked)
+    for rank in range(2):
+        run.rank(rank)
+        run.step(rank, 0, (0, (times[-1][1] + 1 + between) * US))
+        _op(run, rank, 0, "aten::mm", 0, 9)
+    for (begin, end), asked in zip(times, calls, strict=True):
+        each = {r: _by_host(_op(run, r, 0, "c10d::allreduce_", asked, asked + 1)) for r in range(2)}
+        span = dict.fromkeys(range(2), (begin * US, end * US))
+        run.collective(span, step=0, bytes_=1000, each=each)
+        for rank in range(2):
+            _op(run, rank, 0, "aten::div_", end + 1, end + 1 + between)
+    run.write()
+    assert _gain(Model(empty_run)) == pytest.approx([gain])

@@ -25,3 +25,13 @@ def test_small_collectives_are_named_where_no_transfer_is_resolved(
         found = run.findings().set_index("rule").loc["small_collectives"]
     assert "Each rank calls all_reduce 24 times per step, 16.4 kB on average" in found["evidence"]
     assert found["scenario"] == "group=0 bucket_mb=25"
+
+
+def test_sums_that_come_one_right_after_the_other_can_be_one(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """Twelve gradients, each waited for and divided before the next is summed: 17 of 20 ms."""
+    with traceweave.open(database_of(fixtures / "ring_gloo")) as run:
+        first = run.findings().iloc[0]
+    assert (first["rule"], first["scenario"]) == ("small_collectives", "group=0 bucket_mb=25")
+    assert first["advice"].startswith("Merge them: coalesced collectives")

@@ -78,8 +78,8 @@ def rebucketed(
     """Return the nodes where the chosen all-reduces are buckets of `most` bytes.
 
     `alpha` is the latency of each instance, ns. Two are not merged where the first is used before
-    the second is there. Where the host transfers, that takes cores from what computes: nothing is
-    gained by dividing.
+    the second is there, unless they come one right after the other. Where the host transfers, that
+    takes cores from what computes: nothing is gained by dividing.
     """
     length = nodes.length.astype(np.int64)
     rows = np.flatnonzero(chosen & (nodes.sort == TRANSFER))
@@ -89,7 +89,7 @@ def rebucketed(
     begins = _backward(graph, con) if graph.has_gpu else None
     host = None if graph.has_gpu else _Host(graph, con, nodes)
     gone = [np.empty(0, np.int64)]
-    for buckets in _of_steps(graph, rows):
+    for buckets in _of_steps(graph, rows, alpha):
         for first, last in _merged(buckets, most):
             mine = np.isin(instance, buckets.instance[first : last + 1])
             end = mine & (instance == buckets.instance[last])
@@ -152,7 +152,7 @@ class _Host:
         np.maximum(length, 0, out=length)
 
 
-def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:
+def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     nodes, of = graph.nodes, graph.instances
     there, done = np.full(len(of["number"]), -FAR), np.full(len(of["number"]), -FAR)
     np.maximum.at(there, nodes.instance[rows], nodes.start[rows])
@@ -168,6 +168,7 @@ def _of_steps(graph: Graph, rows: Ints) -> Iterator[_Buckets]:
     order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
     rows, place = rows[order], place[order]
     ready, used = _ready(graph, rows), _used(graph, rows)
+    used = _used_after_all(nodes.rank[rows], ready, used, alpha[nodes.instance[rows]])
     where = np.stack([of["group_id"][instance], step[instance]])
     cuts = np.flatnonzero(np.any(where[:, 1:] != where[:, :-1], axis=0)) + 1
     for one in np.split(np.arange(len(instance)), cuts) if len(instance) else []:
@@ -188,6 +189,19 @@ def _before(rank: Ints, place: Ints, ready: Ints, used: Ints) -> Ints:
         later = np.maximum(later, np.arange(len(own)) + 1)
         np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
     return found
+
+
+def _used_after_all(rank: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
+    """Return when each is used, where those that come one right after the other are used when the
+    last is: what is done between two in less than a call costs before its first byte (a division
+    of what was reduced) is done as well after all. Rows are in order."""
+    used = used.copy()
+    for one in np.unique(rank).tolist():
+        own = np.flatnonzero(rank == one)
+        between = ready[own[1:]] - used[own[:-1]]
+        is_last = np.append((between < 0) | (between > alpha[own[:-1]]), True)
+        used[own] = used[own[is_last]][np.cumsum(is_last) - is_last]
+    return used
 
 
 def _used(graph: Graph, rows: Ints) -> Ints:

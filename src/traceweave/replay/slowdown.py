@@ -198,7 +198,7 @@ def _of_ranks(job: _Job, places: Places, ranks: Sequence[int]) -> Iterator[Row]:
 def places_of(graph: Graph) -> Places:
     """Return pipelines and stages: who sends to whom, in the order of their ranks.
 
-    Without messages every rank is a pipeline by itself.
+    Without messages of a pipeline every rank is one by itself.
     """
     count = len(graph.ranks)
     pipeline = np.arange(count)
@@ -206,7 +206,7 @@ def places_of(graph: Graph) -> Places:
     arrival = np.flatnonzero(nodes.sort == ARRIVAL)
     rank = positions(graph, nodes.rank[arrival])
     instance = nodes.instance[arrival]
-    message = graph.instances["op"][instance] == "send_recv"
+    message = graph.instances["is_staged"][instance]
     order = np.argsort(instance[message], kind="stable")
     first = np.flatnonzero(np.diff(instance[message][order], append=-1) == 0)
     pairs = np.stack([rank[message][order][first], rank[message][order][first + 1]])

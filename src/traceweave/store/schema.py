@@ -18,7 +18,7 @@ import duckdb
 from traceweave.markup import table
 from traceweave.store.rows import insert_rows
 
-SCHEMA_VERSION = 18
+SCHEMA_VERSION = 19
 """Raised whenever a database written before can no longer be read by the code after."""
 
 LEAST_PAUSE_NS = 500_000

@@ -1,23 +1,5 @@
 -- What process groups are for.
 
--- rows: tw_message_rings() | the process groups whose messages go one way round a ring, as in ring attention: each member sends to one and receives from another: group_id
-WITH members AS (
-    SELECT
-        k.group_id,
-        k.rank,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'send') AS receivers,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'recv') AS senders
-    FROM collectives AS k
-    LEFT JOIN collectives AS o
-        ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
-    WHERE k.op IN ('send', 'recv') AND k.group_id IS NOT NULL
-    GROUP BY k.group_id, k.rank
-)
-SELECT group_id
-FROM members
-GROUP BY group_id
-HAVING bool_and(coalesce(len(receivers) = 1 AND len(senders) = 1 AND receivers <> senders, FALSE));
-
 -- rows: tw_communicators() | the process groups of MPI programs, whose operations and ranks are no evidence of a kind of parallelism that trains models: group_id
 SELECT DISTINCT group_id
 FROM collectives JOIN tw_issued AS i USING (call_id)
@@ -25,12 +7,12 @@ WHERE group_id IS NOT NULL AND i.kind = 'mpi';
 
 -- rows: tw_pipelines() | the process groups whose messages are those of a pipeline, as far as their roles and messages tell: group_id
 SELECT DISTINCT group_id
-FROM collectives JOIN groups USING (group_id)
-WHERE op IN ('send', 'recv')
+FROM collectives LEFT JOIN groups USING (group_id)
+WHERE op IN ('send', 'recv') AND group_id IS NOT NULL
     AND (
         role = 'pp'
-        OR role IN ('world', 'unknown')
-        AND group_id NOT IN (SELECT group_id FROM tw_message_rings())
+        OR coalesce(role, 'unknown') IN ('world', 'unknown')
+        AND group_id NOT IN (SELECT group_id FROM base.message_rings)
         AND group_id NOT IN (SELECT group_id FROM tw_communicators())
     );
 
@@ -87,7 +69,7 @@ read AS (
         CASE
             WHEN t.is_model_parallel THEN {'role': 'tp', 'source': 'host: issued in a model-parallel region'}
             WHEN s.group_id IN (SELECT group_id FROM reduced) THEN {'role': 'tp', 'source': 'operations: reductions of an inference engine'}
-            WHEN t.is_p2p AND r.group_id IS NOT NULL THEN {'role': 'cp', 'source': 'operations: send and recv one way round a ring'}
+            WHEN t.is_p2p AND r.group_id IS NOT NULL THEN {'role': 'cp', 'source': 'operations: send and recv round a ring'}
             WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
             WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}
             WHEN t.has_all_to_all THEN {'role': 'ep', 'source': 'operations: all_to_all'}
@@ -104,7 +86,7 @@ read AS (
         END AS laid_out
     FROM shaped AS s
     LEFT JOIN (FROM traffic WHERE group_id NOT IN (SELECT group_id FROM tw_communicators())) AS t USING (group_id)
-    LEFT JOIN tw_message_rings() AS r USING (group_id)
+    LEFT JOIN base.message_rings AS r USING (group_id)
 )
 SELECT
     group_id,

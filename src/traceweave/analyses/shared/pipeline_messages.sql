@@ -20,11 +20,10 @@ SELECT
     k.end_ns,
     coalesce(k.peer, o.rank) AS peer
 FROM collectives AS k
-LEFT JOIN tw_group_roles({{ param('group_id') }}, 'pp') AS r USING (group_id)
 LEFT JOIN collectives AS o
     ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
 WHERE k.op IN ('send', 'recv')
     AND CASE
-        WHEN {{ param('group_id') }} IS NULL THEN coalesce(r.used_for, 'pp') = 'pp' AND coalesce(k.group_id NOT IN (SELECT group_id FROM tw_communicators()), TRUE)
+        WHEN {{ param('group_id') }} IS NULL THEN k.group_id IS NULL OR k.group_id IN (SELECT group_id FROM tw_pipelines())
         ELSE k.group_id = {{ param('group_id') }}
     END
