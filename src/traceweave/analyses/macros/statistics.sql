@@ -19,7 +19,7 @@
         - (among - len(present))
     ] * CAST((among - 2) // 2 + 2 > among - len(present) AS INTEGER), 0);
 
--- macro: tw_which_steps(chosen, every) | some of all steps in words, both ascending: 'in every step', 'in step 3', 'from step 5 on', 'in every 4th step from 2 on'; NULL without steps
+-- macro: tw_which_steps(chosen, every) | some of all steps in words, both ascending: 'in every step', 'in step 3', 'in steps 4 and 9', 'from step 5 on', 'in every 4th step'; NULL without steps
     CASE
         WHEN every[1] IS NULL THEN NULL
         WHEN len(every) = 1 THEN 'in the one step'
@@ -27,7 +27,11 @@
         WHEN len(chosen) = 1 THEN 'in step ' || chosen[1]
         WHEN chosen = every[-len(chosen):] THEN 'from step ' || chosen[1] || ' on'
         WHEN chosen = every[:len(chosen)] THEN 'until step ' || chosen[-1]
-        WHEN len(chosen) > 2 AND len(list_distinct(list_transform(range(2, len(chosen) + 1), lambda i: chosen[i] - chosen[i - 1]))) = 1
+        WHEN len(chosen) = 2 THEN format('in steps {} and {}', chosen[1], chosen[2])
+        WHEN chosen[-1] - chosen[1] = len(chosen) - 1 THEN format('in steps {} to {}', chosen[1], chosen[-1])
+        -- from the first steps to the last ones: as many before and after as between
+        WHEN len(list_distinct(list_transform(range(2, len(chosen) + 1), lambda i: chosen[i] - chosen[i - 1]))) = 1
+            AND 2 * chosen[1] - chosen[2] < every[1] AND 2 * chosen[-1] - chosen[-2] > every[-1]
             THEN format('in every {}{} step', chosen[2] - chosen[1], CASE chosen[2] - chosen[1] WHEN 2 THEN 'nd' WHEN 3 THEN 'rd' ELSE 'th' END)
         -- one step in ten since then may be as quick as before: steps vary
         WHEN chosen[1] > every[1] AND len(chosen) >= 0.9 * (len(every) - list_position(every, chosen[1]) + 1)

@@ -41,7 +41,7 @@ SELECT
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
     || coalesce('. Most of the waiting is in step ' || m.step, '')
-    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind IS NOT NULL THEN format('Rank {} idles longer', b.rank)
+    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind = 'range' THEN format('Rank {} idles longer', b.rank)
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
@@ -65,7 +65,8 @@ SELECT
         WHEN b.cause = 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
-        WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; record a longer window'
+        WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; '
+            || CASE WHEN b.known_instances <= 2 THEN 'record a longer window' ELSE 'mark its parts (record_function, NVTX)' END
         ELSE 'Record CPU activity and a longer window'
     END AS advice
 FROM {{ ref('blame') }} AS b
@@ -79,9 +80,12 @@ LEFT JOIN (
     GROUP BY rank
 ) AS x ON x.rank = b.rank
 LEFT JOIN (
-    FROM {{ ref('differences') }} WHERE kind <> 'idle'
-    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, kind, name) = 1
-) AS d ON d.rank = b.rank AND 2 * d.excess_ns >= b.cost_ns
+    SELECT v.*
+    FROM {{ ref('differences') }} AS v JOIN {{ ref('blame') }} AS b ON b.rank = v.rank
+    -- that it idles says more than nothing: when
+    WHERE 2 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle'))
+    QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.excess_ns DESC, v.kind, v.name) = 1
+) AS d ON d.rank = b.rank
 CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     SELECT
