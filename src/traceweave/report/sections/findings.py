@@ -20,6 +20,11 @@ class Findings:
     rows: list[Row]
 
     @property
+    def costs(self) -> int:
+        """How many of them cost time."""
+        return sum(bool(row["cost_ns"]) for row in self.rows)
+
+    @property
     def faults(self) -> list[Row]:
         """Those that are a warning or critical, by cost."""
         return [row for row in self.rows if row["severity"] != "info"]
@@ -64,7 +69,7 @@ def findings_section(findings: Findings) -> Section:
         lead=(
             "What costs time, by rules with numbers. A cost is what a step gains if only this is"
             " fixed, as replay says; where that cannot be asked it is a bound, what the step would"
-            " gain at most. Costs do not add up."
+            " gain at most." + (" Costs do not add up." if findings.costs > 1 else "")
         ),
         tables=(_table(findings),),
         origins=(
