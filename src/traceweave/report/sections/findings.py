@@ -45,7 +45,7 @@ def headline_in_words(findings: Findings) -> str:
     costly = [row for row in findings.rows if row["cost_ns"]]
     least = common_parameters()["warning_share"].default
     if not costly or costly[0]["step_share"] < least:
-        return "nothing was found that would save much"
+        return "no finding would save much"
     worst = costly[0]
     return f"the largest cost, {share_in_words(worst)}: {worst['title']}"
 
