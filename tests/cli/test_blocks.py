@@ -78,3 +78,13 @@ def test_who_reads_gets_blocks_and_who_asks_for_columns_a_table(
     written = (tmp_path / "rows.md").read_text(encoding="utf-8")
     assert written.startswith(f"- **{first.split('  ')[0]}** ")
     assert written.count("Next: `traceweave ") == blocks.count("  Next: ")
+
+
+def test_costs_are_said_not_to_add_up_where_there_are_two(
+    database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = []
+    for share in ("0.01", "0.45"):
+        assert main(["findings", str(database), "-p", f"min_share={share}"]) == 0
+        said.append("costs do not add up" in capsys.readouterr().err)
+    assert said == [True, False]

@@ -170,3 +170,25 @@ def test_windows_tile_though_the_clock_steps(empty_run: duckdb.DuckDBPyConnectio
     lengths = model.windows.device.lengths(model.graph.nodes) / US
     # the last one ends with its op
     assert lengths.tolist() == [50, 53, 20]
+
+
+# what was wrong: without its synchronizations a program freed memory beside its kernels
+@pytest.mark.parametrize(
+    ("name", "sync", "allocator"),
+    [("cudaFree_v3020", 0, 1), ("cudaFreeAsync_v11020", 1, 1)],
+)
+def test_memory_is_not_freed_before_the_device_is_done(
+    empty_run: duckdb.DuckDBPyConnection, name: str, sync: int, allocator: int
+) -> None:
+    """Two ops of 2 ms, between them a wait for the first, then 1 ms in a call that frees memory."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 5 * MS), (0, 5 * MS))
+    run.gpu(0, (0, 2 * MS), launch=run.launch(0, (0, 5 * US), step=1), step=1)
+    run.host(0, (5 * US, 2 * MS), "cudaDeviceSynchronize", "runtime", step=1)
+    run.host(0, (2 * MS, 3 * MS), name, "runtime", step=1)
+    run.gpu(0, (3 * MS, 5 * MS), launch=run.launch(0, (3 * MS, 3 * MS), step=1), step=1)
+    run.write()
+    answers = Model(empty_run).answers(["kind=sync times=0", "kind=allocator times=0"])
+    gains = [answer.gain_ns for answer in answers]
+    assert gains == pytest.approx([sync * MS, allocator * MS, 1 * MS], abs=20 * US)

@@ -168,7 +168,8 @@ def test_what_waits_for_the_device_whatever_its_version_and_what_does_not() -> N
 
 def test_calls_that_allocate_load_code_or_launch() -> None:
     assert ask("allocating", "cudaMalloc_v3020", "cuMemCreate", "hipMalloc") == ["allocate"] * 3
-    assert ask("allocating", "cudaFree", "cuMemUnmap", "hipFree") == ["free"] * 3
+    assert ask("allocating", "cudaFree_v3020", "cuMemFree_v2", "hipFree") == ["free"] * 3
+    assert ask("allocating", "cuMemUnmap", "cudaFreeAsync", "hipFreeAsync") == ["release"] * 3
     assert set(ask("allocating", "cudaMemGetInfo", "cuMemAdvise", "cudaMemset")) == {None}
     assert ask("loading_code", "cuModuleLoadDataEx", "cuModuleGetLoadingMode") == ["module", None]
     assert ask(

@@ -41,6 +41,14 @@ few AS (
             ELSE 'mark steps (ProfilerStep, NVTX ranges named by --step-range) and record ten or more' END AS advice
     FROM {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('steadiness') }} AS t ON TRUE
     WHERE s.steps < 2 OR t.inferred_from IS NOT NULL
+    UNION ALL
+    SELECT
+        'too short',
+        format('{} {}: too short to say what any of its time costs', CASE WHEN any_value(has_steps) THEN 'a step lasts' ELSE 'the recording lasts' END, tw_time(avg(window_ns))),
+        'record more of the program, ten steps of training or more'
+    FROM {{ ref('budget') }}
+    WHERE NOT EXISTS (FROM {{ ref('mean_step') }})
+    HAVING count(*) > 0
 ),
 rows AS (
     FROM judged

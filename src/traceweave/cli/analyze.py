@@ -113,12 +113,13 @@ def analyze(
         if in_blocks:
             from traceweave.cli.blocks import print_blocks
 
-            any_rows = print_blocks(rows, database, printed)
+            found = print_blocks(rows, database, printed)
+            any_rows, is_caveat = bool(found), sum(bool(row["cost_ns"]) for row in found) > 1
         else:
-            any_rows = print_rows(rows, printed)
+            any_rows, is_caveat = print_rows(rows, printed), analysis.topic == "overview"
     if printing.to_read:
         hidden = len(analysis.columns) - len(wanted) if columns is None else 0
-        for text in _below(analysis, name, any_rows, hidden):
+        for text in _below(analysis, name, any_rows, hidden, is_caveat):
             note(text)
 
 
@@ -142,13 +143,16 @@ def _in_blocks(analysis: Analysis, columns: str | None, printing: Printing) -> b
     return printing.format_ in FORMATS
 
 
-def _below(analysis: Analysis, name: str, any_rows: bool, hidden: int) -> Iterator[str]:
-    """Say what a reader of what `name` asks has to know below a table without so many columns."""
+def _below(
+    analysis: Analysis, name: str, any_rows: bool, hidden: int, is_caveat: bool
+) -> Iterator[str]:
+    """Say what a reader of what `name` asks has to know below a table without so many columns, and
+    whether its first caveat is of what the table has."""
     if not any_rows:
         has = analysis.grain or "no rows here"
         yield "; it ".join([f"{analysis.name} has {has}", *analysis.requirements])
         return
-    if analysis.topic == "overview":
+    if is_caveat:
         yield from analysis.caveats[:1]
     line = f"'traceweave analyze {name} --list' explains"
     if hidden:

@@ -26,8 +26,10 @@ FORMATS = ("table", "markdown")
 """What is written for readers; the others have columns."""
 
 
-def print_blocks(reader: pa.RecordBatchReader, database: Path, printing: Printing) -> bool:
-    """Print the rows of `findings`, all their columns given; return whether there were any."""
+def print_blocks(
+    reader: pa.RecordBatchReader, database: Path, printing: Printing
+) -> list[dict[str, Any]]:
+    """Print the rows of `findings`, all their columns given, and return them."""
     rows = [dict(row) for batch in records.batches(reader) for row in batch.to_pylist()]
     chosen = rows[: printing.limit]
     with destination(printing.output, KINDS[printing.format_]) as stream:
@@ -39,7 +41,7 @@ def print_blocks(reader: pa.RecordBatchReader, database: Path, printing: Printin
         note(f"{words.plural(len(rows) - len(chosen), 'more row')}; --rows 0 shows all")
     if printing.output is not None:
         note(f"wrote {shown(printing.output)}")
-    return bool(rows)
+    return rows
 
 
 def named(database: Path) -> str:

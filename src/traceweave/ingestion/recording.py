@@ -37,7 +37,8 @@ _KINDS = {
         "{share} launches in {steps} have no device record: compute there is that much more",
         "record fewer steps at a time, or give the profiler larger buffers (torch:"
         " ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB in the file that KINETO_CONFIG names; nsys:"
-        " --cuda-flush-interval). Let no other profiler run at the same time",
+        " --cuda-flush-interval). Let no other profiler run at the same time; where all lack one,"
+        " see its messages, and whether it supports the driver",
     ),
     "no device records": _Kind(
         "the file has no record of what the device did for {of}",

@@ -72,7 +72,7 @@ ON_CPU = {
 
 _HELD = (
     ("held", (CALL, ENTER)),
-    ("length", (CALL,)),
+    ("length", (CALL, EXIT)),
     ("launch_lag", _LAUNCHED),
 )
 """The same of what keeps a host thread from launching, and in a run without a GPU:"""
@@ -116,9 +116,9 @@ class Changer:
                 chosen = selected & np.isin(nodes.sort, sorts) & self._is_of(kind, column)
                 found = found or bool(np.any(chosen))
                 nodes = self._with(nodes, kind, column, chosen, scenario)
-        if "sync" in scenario.kinds:
-            removed = (edges.kind == HOST_WAIT) & selected[edges.target]
-            edges = edges.where(~removed)
+        for kind in scenario.kinds & ({"sync"} if scenario.idle else {"sync", *HOLDS}):
+            waits = selected & self._is_of(kind, "length")
+            edges = edges.where(~((edges.kind == HOST_WAIT) & waits[edges.target]))
         if scenario.alone:
             edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
             nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == TRANSFER))

@@ -2,7 +2,7 @@
 -- name is asked once: a condition on the calls or ranges themselves would be tried on every one of them. Replay and the
 -- analyses of gaps read the same tables, made when one needs them.
 
--- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate' or 'free'), loads ('module': device code), captures ('begin' or 'end' of a graph's capture), holds_stream ('event': a stream waits, not the thread); NULL: does not
+-- table: tw_call_names | one row per name of a call or operator: name, waits_for (what a call that makes its thread wait for the device waits for: 'device', 'stream', 'event', 'copy' or 'operator'), launches ('kernel', 'graph', 'copy' or 'memset'), allocates ('allocate', 'free' or 'release'), loads ('module': device code), captures ('begin' or 'end' of a graph's capture), holds_stream ('event': a stream waits, not the thread); NULL: does not
 CREATE OR REPLACE TEMP TABLE tw_call_names AS
 SELECT
     name,

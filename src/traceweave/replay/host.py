@@ -12,7 +12,9 @@ from traceweave.replay.rows import (
     COPY,
     DEVICE,
     EVENT,
+    FREES,
     LAUNCH,
+    NONE,
     ROOM,
     STREAM,
     WAIT,
@@ -34,7 +36,7 @@ class Threads:
     """Those that are nodes: outermost ones that launch what is recorded, or wait."""
     sort: Ints
     """Sort of each call; COPY too where it returned only when what it copied was there, ROOM where
-    it found the queue full."""
+    it found the queue full, LAUNCH where it freed memory and did not wait."""
     inside: Ints
     """By call: which of `kept` it is or lies in, -1 for none."""
 
@@ -54,6 +56,12 @@ class Threads:
         """Whether each of them waits for room in a queue, and launches then."""
         queued: Flags = self.sort[self.kept] == ROOM
         return queued
+
+    @property
+    def frees(self) -> Flags:
+        """Whether each of them frees memory, once the device is done."""
+        frees: Flags = self.sort[self.kept] == FREES
+        return frees
 
 
 BEGIN = -2
@@ -92,7 +100,7 @@ def threads(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Thr
     says by op what made room for its call.
     """
     sort = _blocking(calls, streams, pageable, room)
-    is_node = ((sort < WAIT) | (sort == ROOM)) & (
+    is_node = ((sort < WAIT) | np.isin(sort, (ROOM, FREES))) & (
         (sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
     )
     kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
@@ -125,6 +133,11 @@ def _blocking(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> I
     sort = calls["sort"].copy()
     sort[held] = COPY
     sort[call[(room >= 0) & (call >= 0)]] = ROOM
+    frees = np.flatnonzero(sort == FREES)
+    op, of = _launched_before(calls, frees, streams)
+    ends = np.full(len(sort), NONE)
+    np.maximum.at(ends, of, gpu["end_ns"][op])
+    sort[frees[ends[frees] > calls["end_ns"][frees]]] = LAUNCH
     return sort
 
 
@@ -157,7 +170,11 @@ def device_waits(
 
 
 def _whole_device(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
-    waiting = np.flatnonzero(sort == DEVICE)
+    return _launched_before(calls, np.flatnonzero(np.isin(sort, (DEVICE, FREES))), streams)
+
+
+def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
+    """Return pairs of the last op of each stream before a call, and the call."""
     ops = [streams.last_before(s, calls["start_ns"][waiting]) for s in range(len(streams.begins))]
     return _pairs(
         np.concatenate([np.empty(0, np.int64), *ops]), np.tile(waiting, len(streams.begins))

@@ -227,7 +227,7 @@ def _on_host(
         delay=np.zeros(count, np.int64),
         held=np.where(second, 0, held[of]),
         held_by=np.where(second, -1, by[of]),
-        call_by=np.where(two, -1, call_by[of]),
+        call_by=np.where(two & ~(second & threads.frees[of]), -1, call_by[of]),
         launch=np.full(count, -1),
         launch_lag=np.zeros(count, np.int64),
         step=calls["step"][of],

@@ -64,11 +64,11 @@ FROM (
             WHEN contains(name, 'EventRecord') THEN 6
             WHEN waits_for = 'device' THEN 1 WHEN waits_for = 'stream' THEN 2
             WHEN waits_for = 'event' THEN 3 WHEN waits_for = 'copy' THEN 4
-            WHEN launches THEN 0
+            WHEN launches THEN 0 WHEN allocates = 'free' THEN 9
         END AS sort
     FROM (
         SELECT
-            name, waits_for, holds_stream,
+            name, waits_for, holds_stream, allocates,
             name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
         FROM tw_call_names
     )
@@ -76,10 +76,12 @@ FROM (
 WHERE sort IS NOT NULL
 """
 
-LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER = range(9)
+LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
 """Sorts of calls: what launches, what makes its thread wait for what, the two that order streams,
-what launches once there is room in the queue, and what orders streams while a collective is asked
-for: NCCL's own streams, or the one of the collective after its input, no other after it."""
+what launches once there is room in the queue, what orders streams while a collective is asked
+for: NCCL's own streams, or the one of the collective after its input, no other after it, and what
+frees memory: it waits for the device, unless it returned before what was launched before it ended.
+"""
 
 COPIES = 2
 """The category of an op that copies or sets memory; 0: computes, 1: communicates."""
@@ -203,7 +205,8 @@ SELECT
     (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
     + (SELECT 3 * count(*) - count(gpu_op_id) FROM collectives)
     + (SELECT count(*) FROM tw_replay_instances)
-    + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name) WHERE sort < 5)
+    + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name)
+        WHERE sort < 5 OR sort = 9)
     + (SELECT count(*) FROM ranks)
 """
 

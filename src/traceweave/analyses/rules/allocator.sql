@@ -11,6 +11,7 @@ SELECT
     f.scenario,
     i.opening || ' while the host allocates or frees its memory' || i.details AS evidence,
     CASE
+        WHEN NOT p.repeats THEN 'Memory is allocated where it is first used: allocate it before what is measured, or less of it'
         WHEN p.is_torch THEN 'No empty_cache() in the loop; leave memory free for the cache; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; fewer different shapes'
         ELSE 'Allocate once and reuse it, or use stream-ordered allocation (cudaMallocAsync)'
     END AS advice

@@ -3,6 +3,7 @@
 -- finds: Compute runs for at least `compute_bound_share` (80 %) of the step; compiling code is none. Good news: only faster kernels help.
 -- proof: breakdown
 -- shows: ops compute
+-- param: min_share
 -- param: compute_bound_share DOUBLE = 0.8 | compute for at least this share of the step is compute-bound
 SELECT
     format(CASE WHEN has_gpu THEN '{} computes {} of its time' ELSE '{} runs operators {} of its time' END, each_unit, tw_percent(compute_ns / step_ns)) AS title,
@@ -11,9 +12,9 @@ SELECT
     CASE
         WHEN has_gpu AND is_torch THEN format('Faster kernels: {}; see kernels', array_to_string([
             'lower precision',
-            CASE WHEN NOT has_attention THEN 'fused attention' END,
+            CASE WHEN k.softmax_ns > 0 AND k.attention_ns IS NULL THEN 'fused attention' END,
             CASE WHEN has_optimizer THEN 'fused optimizers' END,
-            CASE WHEN NOT is_compiled THEN 'torch.compile' END
+            CASE WHEN k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
         ], ', '))
         WHEN has_gpu THEN 'Faster kernels: see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
@@ -22,5 +23,13 @@ FROM (
     -- without a GPU, what torch.compile does lies on the same threads as operators, and is recorded like them
     SELECT * REPLACE (compute_ns - CASE WHEN has_gpu THEN 0 ELSE coalesce((SELECT sum(compile_ns) FROM {{ ref('compiling') }}), 0) / windows END AS compute_ns)
     FROM {{ ref('mean_step') }}
-) CROSS JOIN {{ ref('program') }}
+) CROSS JOIN {{ ref('program') }} CROSS JOIN (
+    SELECT
+        sum(duration_ns) AS all_ns,
+        sum(duration_ns) FILTER (WHERE class NOT IN ('gemm', 'conv', 'attention')) AS fusable_ns,
+        sum(duration_ns) FILTER (WHERE class = 'softmax') AS softmax_ns,
+        sum(duration_ns) FILTER (WHERE class = 'attention') AS attention_ns
+    FROM gpu_ops
+    WHERE category = 'compute'
+) AS k
 WHERE compute_ns >= {{ param('compute_bound_share') }} * step_ns

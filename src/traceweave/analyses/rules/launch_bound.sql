@@ -1,7 +1,7 @@
 -- rule: launch_bound | a host that launches too late
 -- topic: idling and copies
 -- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall. Where hosts launch late by turns, all ranks wait for them: if at least half of the waiting that single late ranks cause is for such hosts (cause host_bound, detail launch_bound of `stragglers`), a tenth of that for others than the worst of them, the finding is about all ranks, and that waiting is part of its bound. Its scenario takes all time of the hosts away, which CUDA graphs come near: an upper bound; what-if with times=0.5 leaves half of it.
--- try: CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
+-- try: Where work repeats, CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
 -- proof: idle_causes
 -- shows: gaps launch_bound
 -- param: min_share
@@ -36,6 +36,7 @@ SELECT
     || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
     CASE
         WHEN p.is_graphed THEN 'Launch the next graph sooner: less on the host between two of them, more of the step in one'
+        WHEN p.is_cuda AND NOT p.repeats THEN 'Launch sooner: less on the host before what runs on the GPU, and between'
         WHEN p.is_compiled AND p.is_cuda THEN 'CUDA graphs, fewer graph breaks, less Python between compiled regions; larger batches per kernel'
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'
         WHEN p.is_cuda THEN 'CUDA graphs, fewer and larger kernels; launch ahead of the GPU'

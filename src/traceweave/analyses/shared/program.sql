@@ -3,9 +3,9 @@
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
 -- column: is_compiled BOOLEAN | code that torch.compile made runs
--- column: has_attention BOOLEAN | kernels of attention run: it is fused
 -- column: has_optimizer BOOLEAN | parameters are updated
 -- column: is_graphed BOOLEAN | CUDA or HIP graphs launched what runs for at least half of the time of its GPU ops
+-- column: repeats BOOLEAN | what it runs on its GPU it runs again: several steps, or most kernels run three times or more
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
 SELECT
@@ -14,9 +14,12 @@ SELECT
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
         OR EXISTS (FROM (SELECT DISTINCT name FROM gpu_ops) WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
-    EXISTS (FROM gpu_ops WHERE class = 'attention') AS has_attention,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
         OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
     coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(duration_ns) FROM gpu_ops), FALSE) AS is_graphed,
+    (SELECT count(DISTINCT step) > 1 FROM steps) OR coalesce((
+        SELECT 2 * sum(runs) FILTER (WHERE runs > 2) >= sum(runs)
+        FROM (SELECT count(*) AS runs FROM gpu_ops WHERE kind = 'kernel' GROUP BY name)
+    ), FALSE) AS repeats,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks

@@ -20,6 +20,11 @@ class Findings:
     rows: list[Row]
 
     @property
+    def costs(self) -> int:
+        """How many of them cost time."""
+        return sum(bool(row["cost_ns"]) for row in self.rows)
+
+    @property
     def faults(self) -> list[Row]:
         """Those that are a warning or critical, by cost."""
         return [row for row in self.rows if row["severity"] != "info"]
@@ -40,7 +45,7 @@ def headline_in_words(findings: Findings) -> str:
     costly = [row for row in findings.rows if row["cost_ns"]]
     least = common_parameters()["warning_share"].default
     if not costly or costly[0]["step_share"] < least:
-        return "nothing was found that would save much"
+        return "no finding would save much"
     worst = costly[0]
     return f"the largest cost, {share_in_words(worst)}: {worst['title']}"
 
@@ -64,7 +69,7 @@ def findings_section(findings: Findings) -> Section:
         lead=(
             "What costs time, by rules with numbers. A cost is what a step gains if only this is"
             " fixed, as replay says; where that cannot be asked it is a bound, what the step would"
-            " gain at most. Costs do not add up."
+            " gain at most." + (" Costs do not add up." if findings.costs > 1 else "")
         ),
         tables=(_table(findings),),
         origins=(
