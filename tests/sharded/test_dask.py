@@ -18,7 +18,7 @@ import traceweave
 from tests.marks import nightly
 from tests.sharded.equal import differing_tables, rows, same_rows
 from traceweave.errors import UsageError
-from traceweave.ingestion.run import _Silent
+from traceweave.ingestion.load import Silent
 from traceweave.ingestion.workers import Workers
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -37,7 +37,7 @@ def client() -> Iterator[distributed.Client]:
         yield client
 
 
-class Watched(_Silent):
+class Watched(Silent):
     """Progress that calls `once` the first time that a file is read."""
 
     def __init__(self, once: Callable[[Path], object]) -> None:

@@ -47,8 +47,8 @@ def measured(content: object) -> Measured:
 def test_a_record_of_the_first_format() -> None:
     found = measured(record())
     assert (found.name, found.nth, found.bytes, found.duration_ns) == ("AllReduce", 7, 1000, 50_000)
-    assert (found.member.hash, found.member.place, found.member.size) == (HASH, 0, 8)
-    assert (found.start_ns, found.algorithm) == (None, None)
+    assert (found.member.identity, found.member.place, found.member.size) == (HASH, 0, 8)
+    assert (found.start_local_ns, found.algorithm) == (None, None)
 
 
 def test_sizes_of_one_rank_become_those_of_the_operation() -> None:
@@ -77,9 +77,9 @@ def test_verbose_records_tell_when_their_channels_ran() -> None:
         {"channel_id": 1, "kernel_start_ts": 1_000_090, "kernel_stop_ts": 1_000_190},
     ]
     found = measured(record(event_trace_ts={"kernel_events": channels}))
-    assert (found.start_ns, found.end_ns) == (1_000_090_000, 1_000_200_000)
+    assert (found.start_local_ns, found.end_local_ns) == (1_000_090_000, 1_000_200_000)
     channels[0]["kernel_stop_ts"] = 0  # it was not noticed
-    assert measured(record(event_trace_ts={"kernel_events": channels})).start_ns is None
+    assert measured(record(event_trace_ts={"kernel_events": channels})).start_local_ns is None
 
 
 BAD = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -40,9 +41,9 @@ def first_of_each(tables: dict[str, list[Answer]]) -> tuple[dict[str, list[Answe
     return shown, more_in
 
 
-def some_of(rows: list[Answer], skip: int) -> Answer:
+def some_of(rows: Iterable[Answer], skip: int) -> Answer:
     """Return rows of a table from the one numbered `skip` on, and whether there are more."""
-    shown = map(shortened_cells, rows[skip:])
+    shown = map(shortened_cells, islice(rows, skip, None))
     found, more = first_rows(shown, MOST_ROWS, MOST_BYTES, _bytes)
     return {"rows": found, "more_rows": more}
 
@@ -72,6 +73,4 @@ def _bytes(row: Answer) -> int:
 
 def answer(reader: pa.RecordBatchReader, skip: int = 0) -> Answer:
     """Return rows from the one numbered `skip` on, and whether there are more."""
-    parsed = map(orjson.loads, islice(json_rows(reader), skip, None))
-    rows, more = first_rows(map(shortened_cells, parsed), MOST_ROWS, MOST_BYTES, _bytes)
-    return {"rows": rows, "more_rows": more}
+    return some_of(map(orjson.loads, islice(json_rows(reader), skip, None)), 0)

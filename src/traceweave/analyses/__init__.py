@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from traceweave.analyses.catalog import LIST, Analysis, catalog, find, rules
+from traceweave.analyses.catalog import LIST, Analysis, catalog, find, read_own, rules
 from traceweave.analyses.causes import EXPOSED, IDLE, LATE, cause_words
-from traceweave.analyses.own import read_own
 from traceweave.analyses.parameters import Parameter
 from traceweave.analyses.reference import (
     analysis_text,

@@ -37,6 +37,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
@@ -53,7 +54,7 @@ from traceweave.analyses.statements import (
 )
 from traceweave.analyses.templates import Asked, Sql
 from traceweave.errors import QueryError, UsageError, suggest
-from traceweave.locations import own_statements
+from traceweave.locations import is_elsewhere, own_statements, shown
 
 TOPICS = ("overview", "time", "compute", "communication", "parallelism", "clocks")
 """The subjects an analysis can belong to, in the order in which a reader meets them."""
@@ -301,3 +302,21 @@ def parse(name: str, sql: str) -> Analysis:
     malformed.
     """
     return library().read_own(Analysis, name, sql)
+
+
+def read_own(path: str | Path) -> Analysis:
+    """Read an analysis from a file. Raises UsageError for one without a header, or a wrong one."""
+    path = Path(path)
+    if is_elsewhere(path):
+        raise UsageError(f"{shown(path)}: is read on this machine only; copy it here")
+    try:
+        sql = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text"
+        raise UsageError(f"{path}: cannot be read: {reason}") from error
+    if not sql.startswith("-- "):
+        raise UsageError(
+            f"{path}: has no header: its first line is '-- analysis: {path.stem} | what the rows"
+            f" are'; {EXAMPLE}; without one, ask 'traceweave query run.duckdb - < {path}'"
+        )
+    return parse(path.stem, sql)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
+import duckdb
 import pyarrow as pa
 
-from traceweave.analyses.gpu_peaks import create_gpu_peaks
 from traceweave.analyses.placed_ops import create_placed_ops
+from traceweave.store.rows import insert_rows
+from traceweave.vocabulary.gpus import find_peak
 
 
 def _of_replay(name: str) -> Callable[..., Any]:
@@ -26,6 +28,21 @@ def _of_replay(name: str) -> Callable[..., Any]:
         return getattr(replay, name)(*given)
 
     return call
+
+
+def _create_gpu_peaks(con: duckdb.DuckDBPyConnection) -> None:
+    """Make the table tw_gpu_peaks: one row per GPU name of the run and type of number."""
+    con.execute(
+        "CREATE OR REPLACE TEMP TABLE tw_gpu_peaks"
+        " (gpu_name VARCHAR, dtype VARCHAR, peak_tflops DOUBLE, peak_gbps DOUBLE)"
+    )
+    names = con.execute("SELECT DISTINCT gpu_name FROM ranks WHERE gpu_name IS NOT NULL").fetchall()
+    insert_rows(con, "tw_gpu_peaks", [
+        {"gpu_name": name, "dtype": dtype, "peak_tflops": tflops, "peak_gbps": peak.gbps}
+        for (name,) in names
+        if (peak := find_peak(name))
+        for dtype, tflops in peak.tflops
+    ])  # fmt: skip
 
 
 class Input(NamedTuple):
@@ -44,7 +61,7 @@ _REPLAYED = (
 INPUTS: Mapping[str, Input] = MappingProxyType(
     {
         "tw_placed_ops": Input(create_placed_ops, ("gpu_ops", "host_ops", "ranks", "tw_updates")),
-        "tw_gpu_peaks": Input(create_gpu_peaks, ("ranks",)),
+        "tw_gpu_peaks": Input(_create_gpu_peaks, ("ranks",)),
         "tw_critical_path": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_path_changes": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_replay_quality": Input(_of_replay("create_replay_tables"), _REPLAYED),

@@ -35,12 +35,10 @@ def print_blocks(
     with destination(printing.output, KINDS[printing.format_]) as stream:
         for line in _document(chosen, named(database), printing.format_, stream):
             stream.write(f"{line}\n")
-    if not rows:
-        note("no rows")
-    if len(chosen) < len(rows):
-        note(f"{words.plural(len(rows) - len(chosen), 'more row')}; --rows 0 shows all")
-    if printing.output is not None:
-        note(f"wrote {shown(printing.output)}")
+        if not rows:
+            note("no rows")
+        if len(chosen) < len(rows):
+            note(f"{words.plural(len(rows) - len(chosen), 'more row')}; --rows 0 shows all")
     return rows
 
 

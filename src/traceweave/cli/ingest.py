@@ -140,16 +140,14 @@ def ingest(
 
     from traceweave.cli.progress import progress_bars
     from traceweave.cli.verdict import print_verdict
-    from traceweave.ingestion.room import fitting_jobs
 
-    jobs = fitting_jobs(jobs)  # first: opening what is there crashes DuckDB if memory is too little
-    replaced = None if add else _what_is_there(target, None if replaces else paths)
     with progress_bars(quiet=quiet) as bars:
-        result, failure = _read(
+        result, replaced, failure = _read(
             paths,
             target,
             bars,
             verdict=verdict,
+            replaces=replaces,
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
             run=run,
@@ -160,7 +158,7 @@ def ingest(
             add=add,
             dask=dask,
         )
-    _tell(result, failure, replaced=replaced, quiet=quiet, verbose=verbose)
+    summarize(result, replaced, failure, quiet=quiet, verbose=verbose)
     if failure is None and verdict and not quiet:
         print_verdict(target)
     if not result.ok:
@@ -169,12 +167,7 @@ def ingest(
 
 def read_and_tell(traces: str, target: Path, progress: Progress) -> None:
     """Do what `ingest traces -o target` does, but for its verdict in words."""
-    from traceweave.ingestion.room import fitting_jobs
-
-    jobs = fitting_jobs(None)
-    replaced = _what_is_there(target, [traces])
-    result, failure = _read([traces], target, progress, jobs=jobs)
-    _tell(result, failure, replaced=replaced, quiet=False, verbose=False)
+    summarize(*_read([traces], target, progress))
 
 
 def _read(
@@ -183,29 +176,25 @@ def _read(
     progress: Progress | None,
     *,
     verdict: bool = True,
+    replaces: bool = False,
+    add: bool = False,
+    jobs: int | None = None,
     **how: Any,
-) -> tuple[IngestResult, str | None]:
-    """Read traces into a database; return what became of it and what was in the way of keeping the
-    verdict, if anything was.
+) -> tuple[IngestResult, str | None, str | None]:
+    """Read traces into a database; return what became of it, what was there before, and what was in
+    the way of keeping the verdict, if anything was.
     """
     from traceweave.cli.verdict import keep_verdict
     from traceweave.ingestion import ingest as read
+    from traceweave.ingestion.room import fitting_jobs
     from traceweave.places import place_of
     from traceweave.store.manifest import size_of_run
 
-    result = read(paths, target, progress=progress, **how)
+    jobs = fitting_jobs(jobs)  # first: opening what is there crashes DuckDB if memory is too little
+    replaced = None if add else _what_is_there(target, None if replaces else paths)
+    result = read(paths, target, progress=progress, jobs=jobs, add=add, **how)
     failure = keep_verdict(target, progress) if verdict else None
-    return replace(result, size_bytes=size_of_run(place_of(target))), failure
-
-
-def _tell(
-    result: IngestResult, failure: str | None, *, replaced: str | None, quiet: bool, verbose: bool
-) -> None:
-    from traceweave.cli.output import note
-
-    summarize(result, replaced=replaced, quiet=quiet, verbose=verbose)
-    if failure is not None:
-        note(f"no verdict: {failure}")
+    return replace(result, size_bytes=size_of_run(place_of(target))), replaced, failure
 
 
 def _no_output(paths: Sequence[str]) -> NoReturn:
@@ -259,12 +248,23 @@ def _is_under(file: str, path: str) -> bool:
 
 def summarize(
     result: IngestResult,
-    *,
     replaced: str | None = None,
+    failure: str | None = None,
+    *,
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Say on stderr what was read, what was not, what was assumed, and what was there before."""
+    """Say on stderr what was read, what was not, what was assumed, what was there before, and what
+    was in the way of a verdict.
+    """
+    from traceweave.cli.output import note
+
+    _summarize(result, replaced, quiet=quiet, verbose=verbose)
+    if failure is not None:
+        note(f"no verdict: {failure}")
+
+
+def _summarize(result: IngestResult, replaced: str | None, *, quiet: bool, verbose: bool) -> None:
     from traceweave.cli.output import note
 
     for source in result.sources:

@@ -6,7 +6,6 @@ import csv
 import io
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, islice
@@ -47,8 +46,6 @@ def print_rows(reader: pa.RecordBatchReader, printing: Printing) -> bool:
             _write_json(reader, stream)
         else:
             any_rows = _write_text(reader, stream, printing)
-    if output is not None:
-        note(f"wrote {shown(output)}")
     return any_rows
 
 
@@ -59,8 +56,6 @@ def print_object(value: Mapping[str, object], output: Path | None) -> None:
     with destination(output, FileKind.JSON) as stream:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2, default=records.plain)
         stream.write(text.decode() + "\n")
-    if output is not None:
-        note(f"wrote {shown(output)}")
 
 
 def largest_first(reader: pa.RecordBatchReader, column: str) -> pa.RecordBatchReader:
@@ -100,11 +95,9 @@ def _read(reader: pa.RecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(records.batches(reader), reader.schema)
 
 
-def note(text: str, *, wrapped: bool = False, indent: str = "") -> None:
-    """Tell the user something that is not a result: on one line, or wrapped to what is read."""
-    line = cells.printable(" ".join(without_secrets(text).split()))
-    width = page_width(sys.stderr) if wrapped else 0
-    tell(textwrap.fill(line, width, subsequent_indent="  ") if wrapped else indent + line)
+def note(text: str) -> None:
+    """Tell the user something that is not a result, on one line."""
+    tell(cells.printable(" ".join(without_secrets(text).split())))
 
 
 def page_width(stream: IO[str]) -> int:
@@ -119,7 +112,7 @@ def text_width() -> int:
 
 @contextmanager
 def destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
-    """Yield the file that text goes to, whole or not at all, or stdout."""
+    """Yield the file that text goes to, whole or not at all, of which a note tells, or stdout."""
     if output is None:
         yield sys.stdout
         return
@@ -127,6 +120,7 @@ def destination(output: Path | None, kind: FileKind) -> Iterator[IO[str]]:
         stream = io.TextIOWrapper(file, encoding="utf-8", newline="")
         yield stream
         stream.detach()
+    note(f"wrote {shown(output)}")
 
 
 def _write_parquet(reader: pa.RecordBatchReader, output: Path | None) -> None:
@@ -230,10 +224,8 @@ def _is_numeric(type_: pa.DataType) -> bool:
     )
 
 
-def as_table(
-    rows: Sequence[Mapping[str, object]], schema: pa.Schema | None = None
-) -> pa.RecordBatchReader:
+def as_table(rows: Sequence[Mapping[str, object]]) -> pa.RecordBatchReader:
     """Return rows as a reader, so that they print like any result."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist(rows, schema=schema).to_reader()
+    return pa.Table.from_pylist(rows).to_reader()

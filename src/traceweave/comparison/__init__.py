@@ -37,15 +37,11 @@ corpus of the tests), so less than a percent is nothing to act upon.
 
 
 def can_be_compared(
-    base: duckdb.DuckDBPyConnection,
-    new: duckdb.DuckDBPyConnection,
-    *,
-    names: tuple[str, str] = ("base", "new"),
-    warmup: int = 1,
+    base: duckdb.DuckDBPyConnection, new: duckdb.DuckDBPyConnection
 ) -> Comparability:
     """Tell whether two runs can be compared, without comparing them; so too if one did no work."""
     try:
-        steps = read_steps(base, names[0], warmup), read_steps(new, names[1], warmup)
+        steps = read_steps(base, "base", warmup=1), read_steps(new, "new", warmup=1)
         return compare_facts(read_facts(base, steps[0]), read_facts(new, steps[1]))
     except InputError as error:
         return no_facts(str(error))

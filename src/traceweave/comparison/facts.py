@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -67,29 +68,20 @@ def read_facts(con: duckdb.DuckDBPyConnection, of_steps: Steps) -> Facts:
     work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}
     for sort, item, amount in con.execute(query("work"), {"steps": steps}).fetchall():
         work[sort][item] = amount
+    lists = {name: tuple(of) for name, of in known.items() if isinstance(of, list)}
+    told: dict[str, Any] = {
+        **known,
+        **lists,
+        "settings": tuple((each["name"], each["value"]) for each in known["settings"]),
+        "step_sources": () if kept is None else lists["step_sources"],
+        "tick_ns": known["tick_ns"] or 1,
+        "moments": tuple(map(tuple, known["moments"])),
+        **work,
+    }
     return Facts(
         timeline="gpu" if all(rows["gpu"].to_pylist()) else "cpu",
-        gpu_models=tuple(known["gpu_models"]),
-        world_size=known["world_size"],
-        ranks=tuple(known["ranks"]),
-        roles=tuple(known["roles"]),
-        hosts=tuple(known["hosts"]),
-        profilers=tuple(known["profilers"]),
-        formats=tuple(known["formats"]),
-        backends=tuple(known["backends"]),
-        nccl_versions=tuple(known["nccl_versions"]),
-        settings=tuple((each["name"], each["value"]) for each in known["settings"]),
-        step_sources=() if kept is None else tuple(known["step_sources"]),
         steps_counted=len(kept or ()),
         steps_marked=len(kept or ()) + len(left_out),
-        extras=tuple(known["extras"]),
-        tick_ns=known["tick_ns"] or 1,
         arithmetic=tuple(ask(con, "op_work", "arithmetic", per="step")["dtype"].to_pylist()),
-        compute=work["compute"],
-        operators=work["operators"],
-        collectives=work["collectives"],
-        in_part=tuple(known["in_part"]),
-        doubts=tuple(known["doubts"]),
-        matched=known["matched"],
-        moments=tuple(map(tuple, known["moments"])),
+        **told,
     )

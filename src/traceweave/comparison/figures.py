@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from traceweave.comparison.side import Side
-from traceweave.report.page import Figure, chart_labels
+from traceweave.report.page import Figure, bars, chart_labels
 from traceweave.words import count, duration, plural
 
 MOST_BARS = 15
@@ -83,16 +83,11 @@ def change_figure(name: str, title: str, rows: list[dict[str, Any]]) -> tuple[Fi
     shown = rows[:MOST_BARS]
     if not shown:
         return ()
-    chart = {
-        "kind": "bars",
-        "horizontal": True,
-        "axis": "",
-        "categories": chart_labels(str(row["item"]) for row in shown),
-        "measure": "duration",
-        "roles": ["caused" if row["difference_ns"] > 0 else "hidden" for row in shown],
-        "series": [{"label": "Difference", "role": "caused"}],
-        "variants": [{"label": "", "values": [[row["difference_ns"] for row in shown]]}],
-    }
+    chart = bars(
+        chart_labels(str(row["item"]) for row in shown),
+        ("Difference", "caused", [row["difference_ns"] for row in shown]),
+        roles=["caused" if row["difference_ns"] > 0 else "hidden" for row in shown],
+    )
     text = f"Bar chart of differences; the table “{title}” holds the numbers."
     unit = "per step and rank"
     if len(rows) > len(shown):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from typing import NamedTuple
 
 import duckdb
@@ -15,6 +14,7 @@ from traceweave.analyses import analysis_relation
 from traceweave.analyses.common import MOST_EVENTS
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
+from traceweave.vocabulary import script
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,7 @@ def ask(con: duckdb.DuckDBPyConnection, analysis: str, name: str, **params: obje
 
 def query(name: str) -> str:
     """Return the SQL of queries/`name`.sql."""
-    folder = resources.files(__package__).joinpath("queries")
-    return folder.joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    return script(__package__, f"queries/{name}.sql")
 
 
 def _idle_by_cause(

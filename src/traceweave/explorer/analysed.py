@@ -9,7 +9,6 @@ from __future__ import annotations
 from threading import Lock
 
 import duckdb
-import pyarrow as pa
 
 from traceweave.analyses import find, shared_rows
 from traceweave.analyses.catalog import called
@@ -47,9 +46,7 @@ class Analysed:
         `missing` are the ranks of which that has not been found yet.
         """
         missing = [rank for rank in ranks if rank not in self._gaps]
-        bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
-        found = asking.table("gaps_shown", **bounds, **_seen(stretch))
-        return _packed(found, stretch, missing=missing)
+        return self._shown(asking, "gaps_shown", stretch, ranks, missing=missing)
 
     def idle(self, asking: Asking, stretch: Stretch, ranks: list[int]) -> list[dict[str, object]]:
         """Return the time without compute in a stretch by cause, of those ranks it was found of."""
@@ -64,9 +61,24 @@ class Analysed:
         with asking.turn(self._lock):
             if self._path_length is None:
                 self._path_length = asking.compute(self._find_path)
+        return self._shown(asking, "path_shown", stretch, ranks, pieces=self._path_length)
+
+    def _shown(
+        self, asking: Asking, query: str, stretch: Stretch, ranks: list[int], **head: object
+    ) -> bytes:
         bounds = self._run.bounds(ranks, stretch.from_ns, stretch.until_ns)
-        found = asking.table("path_shown", **bounds, **_seen(stretch))
-        return _packed(found, stretch, pieces=self._path_length)
+        # half a pixel or so: many short gaps in a row are to be seen
+        least_ns = (1 << stretch.shift) // PIXELS_ALONE
+        found = asking.table(query, **bounds, least_ns=least_ns, most=MOST_SHOWN)
+        names, name_list = coded(found, "name")
+        what, what_list = coded(found, "what")
+        columns = {
+            **numbers(found, rank="i4", start_ns="f8", duration_ns="f8"),
+            "name": names,
+            "what": what,
+        }
+        stretched = {"from_ns": stretch.from_ns, "until_ns": stretch.until_ns}
+        return pack({**head, **stretched, "names": name_list, "whats": what_list}, columns)
 
     def _find_gaps(self, con: duckdb.DuckDBPyConnection, rank: int) -> None:
         asked: tuple[tuple[Statement, str], ...]
@@ -92,21 +104,3 @@ class Analysed:
                 f" - {self._run.origin_ns}, end_ns - start_ns, kind, what FROM found",
             )
         return len(pieces)
-
-
-def _seen(stretch: Stretch) -> dict[str, object]:
-    # half a pixel or so: many short gaps in a row are to be seen
-    return {"least_ns": (1 << stretch.shift) // PIXELS_ALONE, "most": MOST_SHOWN}
-
-
-def _packed(found: pa.Table, stretch: Stretch, **head: object) -> bytes:
-    names, name_list = coded(found, "name")
-    what, what_list = coded(found, "what")
-    columns = {
-        **numbers(found, rank="i4", start_ns="f8", duration_ns="f8"),
-        "name": names,
-        "what": what,
-    }
-    more = {"names": name_list, "whats": what_list}
-    stretched = {"from_ns": stretch.from_ns, "until_ns": stretch.until_ns}
-    return pack({**head, **stretched, **more}, columns)

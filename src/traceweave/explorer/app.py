@@ -17,6 +17,7 @@ from traceweave.explorer.answering import Answering
 from traceweave.explorer.asking import Asking, TakenBackError
 from traceweave.explorer.explorer import Explorer
 from traceweave.explorer.requests import body_of, number, numbers_of, stretch_of, text_of
+from traceweave.explorer.views import Stretch
 from traceweave.store.database import first_line
 
 _MOST_QUERY = 200_000
@@ -78,37 +79,32 @@ async def _answered(found: Awaitable[object], wrong: int = 400) -> Response:
 
 def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object]]:
     """Return what is answered, by its address."""
+
+    def seen(request: Request) -> tuple[Stretch, list[int]]:
+        return stretch_of(request), numbers_of(request, "ranks")
+
+    def whether(request: Request, name: str) -> bool:
+        return bool(number(request, name, 0))
+
     return {
         "run": lambda asking, request: explorer.overview,
         "lanes": lambda asking, request: explorer.lanes(
-            asking,
-            stretch_of(request),
-            numbers_of(request, "ranks"),
-            bool(number(request, "patient", 0)),
+            asking, *seen(request), whether(request, "patient")
         ),
         "whole": lambda asking, request: explorer.whole(asking, number(request, "blocks")),
         "find-gaps": lambda asking, request: explorer.find_gaps(asking, number(request, "rank")),
-        "gaps": lambda asking, request: explorer.gaps(
-            asking, stretch_of(request), numbers_of(request, "ranks")
-        ),
-        "idle": lambda asking, request: explorer.idle(
-            asking, stretch_of(request), numbers_of(request, "ranks")
-        ),
+        "gaps": lambda asking, request: explorer.gaps(asking, *seen(request)),
+        "idle": lambda asking, request: explorer.idle(asking, *seen(request)),
         "findings": lambda asking, request: explorer.findings(asking),
         "finding-place": lambda asking, request: explorer.finding_place(
             asking, number(request, "finding")
         ),
-        "path": lambda asking, request: explorer.critical_path(
-            asking, stretch_of(request), numbers_of(request, "ranks")
-        ),
+        "path": lambda asking, request: explorer.critical_path(asking, *seen(request)),
         "op": lambda asking, request: explorer.op(
             asking, text_of(request, "kind"), number(request, "rank"), number(request, "id")
         ),
         "totals": lambda asking, request: explorer.totals(
-            asking,
-            stretch_of(request),
-            numbers_of(request, "ranks"),
-            number(request, "lane", -1),
+            asking, *seen(request), number(request, "lane", -1)
         ),
         "search": lambda asking, request: explorer.search(asking, text_of(request, "text")),
         "hit": lambda asking, request: explorer.hit(
@@ -116,11 +112,9 @@ def _answers(explorer: Explorer) -> dict[str, Callable[[Asking, Request], object
             text_of(request, "text"),
             number(request, "at"),
             number(request, "id"),
-            bool(number(request, "back", 0)),
+            whether(request, "back"),
         ),
-        "trace": lambda asking, request: explorer.trace(
-            stretch_of(request), numbers_of(request, "ranks"), bool(number(request, "host", 0))
-        ),
+        "trace": lambda asking, request: explorer.trace(*seen(request), whether(request, "host")),
         "threads": lambda asking, request: explorer.threads(asking, number(request, "rank")),
         "host": lambda asking, request: explorer.host(
             asking, stretch_of(request), number(request, "rank")

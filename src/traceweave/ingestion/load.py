@@ -35,6 +35,22 @@ class Progress(Protocol):
         """What happens before and after the files are loaded."""
 
 
+class Silent:
+    """Progress that nobody watches."""
+
+    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
+        """Tell nobody."""
+
+    def advance(self, path: Path, bytes_read: int) -> None:
+        """Tell nobody."""
+
+    def finish(self, path: Path, status: str) -> None:
+        """Tell nobody."""
+
+    def stage(self, text: str) -> None:
+        """Tell nobody."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one file: `loaded`, or `error` if nothing of it could be read."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 
 from traceweave.errors import UsageError
-from traceweave.ingestion.load import Outcome, Progress, as_measured, load_all
+from traceweave.ingestion.load import Outcome, Progress, Silent, as_measured, load_all
 from traceweave.ingestion.record import (
     note_ranks_beyond_the_job,
     note_ranks_without_gpu_work,
@@ -81,7 +81,7 @@ def ingest(
     _check_output(output, add=add, dask=dask)
     rules = _rules(ranks, rank_from)
     jobs = fitting_jobs(jobs)
-    progress = progress or _Silent()
+    progress = progress or Silent()
     known: tuple[PassedOver, ...] = ()
     with _drafting(output, jobs, progress, keep=add) as draft:
         from traceweave.weave import weave  # imports SciPy: not for those who only ask
@@ -217,19 +217,3 @@ def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | Non
         for name, given in (ranks or {}).items()
     }
     return RankRules(by_file, compile_rank_pattern(rank_from) if rank_from else None)
-
-
-class _Silent:
-    """Progress that nobody watches."""
-
-    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
-        pass
-
-    def advance(self, path: Path, bytes_read: int) -> None:
-        pass
-
-    def finish(self, path: Path, status: str) -> None:
-        pass
-
-    def stage(self, text: str) -> None:
-        pass

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion.batches import Batch, Batched, load_batch
-from traceweave.ingestion.load import Progress
+from traceweave.ingestion.load import Progress, Silent
 from traceweave.interrupts import held_back
 from traceweave.places import Place
 from traceweave.store.draft import draft_memory_mib
@@ -199,22 +199,16 @@ def _absolute(batch: Batch) -> Batch:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Told(Silent):
     """Progress on a worker: sent to whoever has asked for the batch."""
 
     worker: Any
-
-    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
-        pass
 
     def advance(self, path: Path, bytes_read: int) -> None:
         self.worker.log_event(_TOPIC, ("advance", str(path), bytes_read))
 
     def finish(self, path: Path, status: str) -> None:
         self.worker.log_event(_TOPIC, ("finish", str(path), status))
-
-    def stage(self, text: str) -> None:
-        pass
 
 
 def _relay(event: tuple[float, tuple[str, str, Any]], progress: Progress) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from importlib import resources
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import duckdb
@@ -18,6 +17,7 @@ from traceweave import analyses, words
 from traceweave.errors import UsageError
 from traceweave.export import Ranges, select
 from traceweave.frames import to_frame
+from traceweave.vocabulary import script
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,7 +211,7 @@ class Plots:
         )
 
     def _ran(self, step: int | None, ranks: list[int], windows: pd.DataFrame) -> pd.DataFrame:
-        query = resources.files(__package__).joinpath("timeline.sql").read_text(encoding="utf-8")
+        query = script(__package__, "timeline.sql")
         params = {
             "step": step,
             "ranks": ranks,

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
+from typing import NoReturn
 
 import duckdb
 import numpy as np
@@ -104,7 +105,7 @@ class Changer:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, graph: Graph) -> None:
         self.con, self.graph = con, graph
-        self.step = self._steps()
+        self.step = graph.nodes.step
 
     def apply(self, changed: Changed, scenario: Scenario) -> Changed:
         """Return the graph with one more scenario. Raises UsageError if it selects nothing."""
@@ -128,13 +129,18 @@ class Changer:
             alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
             nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
-            nodes, edges = self._prefetched(nodes, edges, selected, scenario)
-        if scenario.own_stream:
-            nodes, edges = self._on_own_streams(nodes, edges, selected, scenario)
-        if not found:
-            raise UsageError(
-                f"scenario {scenario.text!r} selects nothing of this run{self._unmatched(scenario)}"
+            found_ahead = prefetched(self.graph, nodes, edges, selected, scenario.prefetch)
+            nodes, edges = found_ahead or _nothing(
+                scenario, "no compute is known to wait for an all_gather"
             )
+        if scenario.own_stream:
+            moved = on_own_streams(self.con, self.graph, nodes, edges, selected)
+            nodes, edges = moved or _nothing(
+                scenario,
+                "no collective is on a stream with compute, those of tensor parallelism left out",
+            )
+        if not found:
+            _nothing(scenario, self._unmatched(scenario))
         return Changed(nodes, edges)
 
     def _unmatched(self, scenario: Scenario) -> str:
@@ -144,7 +150,7 @@ class Changer:
         if not calls:
             return ""
         return (
-            f": of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
+            f"of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
             " so that their waiting and transfer are not known"
         )
 
@@ -169,10 +175,6 @@ class Changer:
         return COLUMNS[kind]
 
     # -- what is selected
-
-    def _steps(self) -> Ints:
-        """Return the step of each node; a barrier has that of its members."""
-        return self.graph.nodes.step
 
     def _selected(self, s: Scenario) -> Flags:
         nodes, names = self.graph.nodes, self.graph.names
@@ -307,7 +309,7 @@ class Changer:
     def _new(self, old: Ints, kind: str, column: str, chosen: Flags, s: Scenario) -> Ints:
         if column == "delay":
             # that of what follows nothing is its date
-            chosen = chosen & _depends(self.graph.nodes)
+            chosen = chosen & self.graph.nodes.depends(slice(None))
         if s.like is not None:
             # first, as it takes the most memory
             rows, factor = self._likeness(old, kind, chosen, s)
@@ -336,9 +338,10 @@ class Changer:
         place = positions_of(kernels, self.graph.nodes.op_id)
         known = chosen & (place >= 0)
         if not np.any(known):
-            raise UsageError(
-                f"scenario {s.text!r} selects nothing of this run: no kernel's work is known both"
-                " alone and beside communication or copies; see the analysis contention"
+            _nothing(
+                s,
+                "no kernel's work is known both alone and beside communication or copies; see the"
+                " analysis contention",
             )
         return np.where(known, np.append(shares, 0.0)[place], 0.0)
 
@@ -442,40 +445,15 @@ class Changer:
         fed[self.graph.edges.target] = True
         arrival = arrival[fed[arrival]]
         if not len(arrival):
-            raise UsageError(
-                f"scenario {s.text!r} selects nothing of this run: no wait of a collective for"
-                " another stream is known"
-            )
+            _nothing(s, "no wait of a collective for another stream is known")
         lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
         lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
         return nodes.with_(lag=lag, launch=launch, delay=delay)
 
-    def _on_own_streams(
-        self, nodes: Nodes, edges: Edges, selected: Flags, s: Scenario
-    ) -> tuple[Nodes, Edges]:
-        found = on_own_streams(self.con, self.graph, nodes, edges, selected)
-        if found is None:
-            raise UsageError(
-                f"scenario {s.text!r} selects nothing of this run: no collective is on a stream"
-                " with compute, those of tensor parallelism left out"
-            )
-        return found
 
-    def _prefetched(
-        self, nodes: Nodes, edges: Edges, selected: Flags, s: Scenario
-    ) -> tuple[Nodes, Edges]:
-        found = prefetched(self.graph, nodes, edges, selected, s.prefetch or 1)
-        if found is None:
-            raise UsageError(
-                f"scenario {s.text!r} selects nothing of this run: no compute is known to wait for"
-                " an all_gather"
-            )
-        return found
-
-
-def _depends(nodes: Nodes) -> Flags:
-    """Whether each node follows something, so that its delay is no date."""
-    return nodes.follows | (nodes.launch >= 0)
+def _nothing(scenario: Scenario, why: str) -> NoReturn:
+    because = f": {why}" if why else ""
+    raise UsageError(f"scenario {scenario.text!r} selects nothing of this run{because}")
 
 
 def _known(what: str, wanted: frozenset[int], known: Collection[int]) -> None:

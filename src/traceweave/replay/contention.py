@@ -7,7 +7,6 @@ compared, and what is lost is in contention.sql.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 import duckdb
@@ -19,6 +18,7 @@ from traceweave.interrupts import go_on
 from traceweave.replay.rows import FEW_NODES
 from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns, registered
+from traceweave.vocabulary import script
 
 KERNEL, COMMUNICATION, COPY, OTHER = range(4)
 """What an op is here; OTHER is compute too, but no kernel."""
@@ -60,8 +60,7 @@ def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
             together = {name: _joined([one[name] for one in found]) for name in found[0]}
             with registered(con, together) as rows:
                 con.execute(f"INSERT INTO tw_beside BY NAME FROM {rows}")
-    script = resources.files(__package__).joinpath("contention.sql").read_text(encoding="utf-8")
-    con.execute(script)
+    con.execute(script(__package__, "contention.sql"))
 
 
 def _joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

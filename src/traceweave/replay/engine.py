@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from traceweave.arrays import Flags, Ints
+from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
 from traceweave.replay.nodes import FAR, FREE, ORDER_AT_ONCE, Edges, Nodes
@@ -111,7 +111,7 @@ def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     """Return when every node starts, ns since the graph's origin."""
     go_on()
     runs = runs_of(nodes, edges) if runs is None else runs
-    begun, _ = _times(nodes, runs, lengths(nodes, runs))
+    begun, _ = times(nodes, runs, lengths(nodes, runs))
     launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
     start = np.empty(len(nodes), np.int64)
     for block in nodes.blocks():
@@ -172,14 +172,9 @@ BLOCK = 1 << 20
 """Runs whose maxima are taken at a time."""
 
 
-def run_ends(nodes: Nodes, runs: Runs, of: Lengths) -> Ints:
-    """Return when the last node of each run ends, given the lengths of the runs."""
-    return _times(nodes, runs, of)[1]
-
-
-def _times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
+def times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
     """Return when each run may begin, the latest of what it depends on, the delay left out; and
-    when it ends."""
+    when its last node ends, given the lengths of the runs."""
     ends, launched_ends = of.since_begin.tolist(), of.since_launch.tolist()
     follows = (nodes.lag[runs.first] > FREE).tolist()
     chain_lag = nodes.lag[runs.first].tolist()
@@ -215,13 +210,6 @@ class Lengths:
     """Since the run may begin."""
     since_launch: Ints
     """Since the run that launches it began."""
-
-    def where(self, chosen: Flags, other: Lengths) -> Lengths:
-        """Return these of the chosen runs, and of the rest those of another."""
-        return Lengths(
-            np.where(chosen, self.since_begin, other.since_begin),
-            np.where(chosen, self.since_launch, other.since_launch),
-        )
 
 
 def lengths(nodes: Nodes, runs: Runs) -> Lengths:

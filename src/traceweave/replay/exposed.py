@@ -7,7 +7,7 @@ it was not launched yet, it was behind the call on the same stream, or it waited
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -16,6 +16,10 @@ import numpy.typing as npt
 from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
 from traceweave.replay.rows import (
+    CATEGORY,
+    COMMUNICATES,
+    COMPUTES,
+    COPIES,
     DEVICE,
     LAUNCH,
     NONE,
@@ -27,6 +31,7 @@ from traceweave.replay.rows import (
     sorted_by,
 )
 from traceweave.replay.streams import (
+    NO_WAITS,
     PROMPT_NS,
     Streams,
     Waits,
@@ -38,12 +43,10 @@ from traceweave.replay.streams import (
 from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns, registered
 
-COMPUTE, COMMUNICATION, COPY = range(3)
-
 FAR = np.iinfo(np.int64).max
 
 # an operation in two halves lasts from the start of one to the end of the other
-_TIMELINE = """
+_TIMELINE = f"""
 WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE timeline = 'cpu')
 SELECT
     d.rank, d.op_id,
@@ -53,7 +56,7 @@ SELECT
     d.start_local_ns + d.duration_ns AS own_end_ns,
     coalesce(d.launch_start_local_ns + d.launch_duration_ns, $none) AS launched_ns,
     coalesce((hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT, -1) AS thread,
-    CASE d.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category
+    {CATEGORY.format("d")} AS category
 FROM device_ops AS d
 LEFT JOIN gpu_ops AS g ON g.op_id = d.op_id AND d.timeline = 'gpu'
 LEFT JOIN collectives AS r ON r.gpu_op_id = d.op_id AND r.receive_op_id IS NOT NULL
@@ -62,7 +65,7 @@ UNION ALL
 -- on the host a call may have no operation: it has a number of its own
 SELECT
     rank, -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns,
-    start_local_ns + duration_ns, $none, -1, 1
+    start_local_ns + duration_ns, $none, -1, {COMMUNICATES}
 FROM collectives
 WHERE rank BETWEEN $first AND $last AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
 ORDER BY rank, start_ns, op_id
@@ -104,12 +107,12 @@ def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
     It is empty for a run without a timeline.
     """
-    _create_pieces(con, "tw_exposed_pieces", COMMUNICATION)
+    _create_pieces(con, "tw_exposed_pieces", COMMUNICATES)
 
 
 def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_copy_pieces: the same of copies, where neither compute nor communication ran."""
-    _create_pieces(con, "tw_copy_pieces", COPY)
+    _create_pieces(con, "tw_copy_pieces", COPIES)
 
 
 def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
@@ -139,7 +142,7 @@ def _fill(
         ops = of_rank(read, rank)
         if not np.any(ops["category"] == category):
             continue
-        edges, lost = _NO_EDGES, np.empty(0, np.int64)
+        edges, lost = NO_WAITS, np.empty(0, np.int64)
         if streams is not None:
             mine = streams(rank, tick)
             edges, lost = _edges(mine, ops), _lost(con, rank, mine)
@@ -166,37 +169,26 @@ def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: OfStreams) -> I
     return found
 
 
-class _Edges(NamedTuple):
-    """Pairs of ops, by their places in the timeline, the second of which waited for the first."""
-
-    source: Ints
-    target: Ints
-
-
-_NO_EDGES = _Edges(np.empty(0, np.int64), np.empty(0, np.int64))
-
-
-def _edges(of_streams: OfStreams, ops: Columns) -> _Edges:
+def _edges(of_streams: OfStreams, ops: Columns) -> Waits:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
-    times alone suggest is no evidence here."""
+    times alone suggest is no evidence here. They are by the places of ops in the timeline."""
     gpu = sorted_by(of_streams.gpu, "chain", "start_ns", "op_id")
     if not len(gpu["op_id"]):
-        return _NO_EDGES
+        return NO_WAITS
     calls = sorted_by(of_streams.calls, "chain", "start_ns", "op_id")
     streams = Streams(gpu)
     found = records(of_streams.recorded, calls, streams)
     recorded, covered = recorded_waits(found, calls, streams)
     told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
     fits = in_time(told, gpu, of_streams.tick if of_streams.tick > 1 else 0)
-    waits = Waits(told.source[fits], told.target[fits])
     place = positions(ops["op_id"], gpu["op_id"])
-    source, target = place[waits.source], place[waits.target]
+    source, target = place[told.source[fits]], place[told.target[fits]]
     there = (source >= 0) & (target >= 0)
-    return _Edges(source[there], target[there])
+    return Waits(source[there], target[there])
 
 
 def _pieces(
-    ops: Columns, edges: _Edges, waiting: Columns, lost: Ints, category: int
+    ops: Columns, edges: Waits, waiting: Columns, lost: Ints, category: int
 ) -> dict[str, Ints]:
     """Return the stretches of calls, or copies, in which nothing that goes before them ran, cut
     where what follows is launched."""
@@ -218,7 +210,7 @@ def _pieces(
     pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
     thread = np.where(known, ops["thread"][following], -1)
     blocked = _covered(waiting, "thread", thread, start, pending)
-    copies = {name: column[ops["category"] == COPY] for name, column in ops.items()}
+    copies = {name: column[ops["category"] == COPIES] for name, column in ops.items()}
     chain = np.where(known & ~same & ~needs, ops["chain"][following], -1)
     copied = _covered(copies, "chain", chain, cut, end)
     late = np.full(len(call), "not_launched", dtype=object)
@@ -248,7 +240,7 @@ def _pieces(
 def _lacks_records(ops: Columns, following: Ints, lost: Ints) -> Flags:
     """Return whether something that has no record was launched between what follows each stretch
     and the compute before that: it may have run there."""
-    compute = np.flatnonzero(ops["category"] == COMPUTE)
+    compute = np.flatnonzero(ops["category"] == COMPUTES)
     latest = np.maximum.accumulate(ops["launched_ns"][compute])
     place = np.searchsorted(compute, following, side="left")
     since = np.append(-FAR, latest)[np.where(following >= 0, place, len(compute))]
@@ -258,7 +250,7 @@ def _lacks_records(ops: Columns, following: Ints, lost: Ints) -> Flags:
 
 
 def _following(
-    ops: Columns, edges: _Edges, before: Ints, call: Ints, following: Ints, category: int
+    ops: Columns, edges: Waits, before: Ints, call: Ints, following: Ints, category: int
 ) -> tuple[Ints, Ints, Flags, Flags]:
     """Return when the compute that follows each call was launched (NONE: not known) and when its
     stream was done with what was before it; whether it shares the stream, and whether it waits.
@@ -277,7 +269,7 @@ def _following(
 
 
 def _ends(
-    ops: Columns, edges: _Edges, before: Ints, category: int
+    ops: Columns, edges: Waits, before: Ints, category: int
 ) -> tuple[npt.NDArray[np.object_], Ints]:
     """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
 
@@ -294,7 +286,7 @@ def _ends(
 
 def _next(ops: Columns, at: Ints) -> Ints:
     """Return the first compute that begins at each moment or later, -1: none."""
-    compute = np.flatnonzero(ops["category"] == COMPUTE)
+    compute = np.flatnonzero(ops["category"] == COMPUTES)
     return np.append(compute, -1)[np.searchsorted(ops["start_ns"][compute], at, side="left")]
 
 
@@ -312,7 +304,7 @@ def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
     which none before it ran; `ops` are sorted by start."""
     first = np.flatnonzero(ops["category"] < category)
     begins = ops["start_ns"][first]
-    ends = np.where(ops["category"] == COMPUTE, ops["own_end_ns"], ops["end_ns"])
+    ends = np.where(ops["category"] == COMPUTES, ops["own_end_ns"], ops["end_ns"])
     until = np.maximum.accumulate(ends[first])
     free_from, free_until = np.append(-FAR, until), np.append(begins, FAR)
     gap = free_from < free_until
@@ -335,7 +327,7 @@ def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
 
 
 def _is_followed(
-    ops: Columns, edges: _Edges, call: Ints, following: Ints, free: Ints, category: int
+    ops: Columns, edges: Waits, call: Ints, following: Ints, free: Ints, category: int
 ) -> Flags:
     """Return whether what follows is known to wait for calls that ran until then: by an
     event, or as it had been launched, had no other op before it, and began when that ended.
@@ -372,14 +364,15 @@ def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> I
     return found
 
 
-def _held(ops: Columns, edges: _Edges, before: Ints) -> dict[str, Ints]:
+def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
     """Return by op what a call had to wait for before it began, and how much earlier it might have.
 
     It is the latest of: the end of what was before it on its stream, of what its stream had to wait
     for, and its launch; none where the call began more than PROMPT_NS later.
     """
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
-    for one, target in sorted(zip(*edges, strict=True), key=lambda pair: ops["end_ns"][pair[0]]):
+    pairs = zip(edges.source, edges.target, strict=True)
+    for one, target in sorted(pairs, key=lambda pair: ops["end_ns"][pair[0]]):
         ready[target], source[target] = ops["end_ns"][one], one
     start, launched = ops["start_ns"], ops["launched_ns"]
     queued = np.where(before >= 0, ops["own_end_ns"][before], NONE)
@@ -390,7 +383,7 @@ def _held(ops: Columns, edges: _Edges, before: Ints) -> dict[str, Ints]:
         "launch",
     )
     after = np.where(held == "input", source, np.where(held == "stream", before, -1))
-    behind_compute = (held == "stream") & (ops["category"][before] == COMPUTE)
+    behind_compute = (held == "stream") & (ops["category"][before] == COMPUTES)
     # without a known input it might have had to wait for one; on the stream of compute it has none
     might = np.where(held == "stream", np.maximum(launched, ready), np.maximum(queued, ready))
     is_known = behind_compute | ((ready > NONE) & np.isin(held, ("stream", "launch")))

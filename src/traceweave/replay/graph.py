@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -138,7 +138,7 @@ def _tied(
     """Return the nodes of all ranks and of collectives, and all edges."""
     numbered = list(zip(parts, first.tolist(), strict=False))
     edges = [
-        Edges(p.edges.source + shift, p.edges.target + shift, p.edges.lag, p.edges.kind)
+        replace(p.edges, source=p.edges.source + shift, target=p.edges.target + shift)
         for p, shift in numbered
     ]
     nodes = collected.nodes()
@@ -147,7 +147,7 @@ def _tied(
     transfer = arrival + 1
     came = np.concatenate([p.came + shift for p, shift in numbered])
     instance = np.concatenate([p.instance for p in parts])
-    at, done = nodes.end[came], nodes.start[transfer] + nodes.length[transfer]
+    at, done = nodes.end[came], nodes.end[transfer]
     together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance, at)
     seen = np.bincount(instance, minlength=len(together)) > 1
@@ -176,23 +176,5 @@ def _tied(
 def _barriers(together: Ints, seen: Flags) -> Nodes:
     """Return a node for the moment at which all members of a collective are there."""
     number = np.flatnonzero(seen)
-    nothing, none = np.zeros(len(number), np.int64), np.full(len(number), -1)
-    return Nodes(
-        rank=none,
-        chain=number,
-        sort=np.full(len(number), BARRIER),
-        start=together[number],
-        length=nothing,
-        lag=np.full(len(number), FREE),
-        delay=nothing,
-        held=nothing,
-        held_by=none,
-        call_by=none,
-        launch=none,
-        launch_lag=nothing,
-        step=none,
-        op_id=none,
-        name=none,
-        class_=none,
-        instance=number,
-    )
+    sort, lag = np.full(len(number), BARRIER), np.full(len(number), FREE)
+    return Nodes.of(-1, together[number], chain=number, sort=sort, lag=lag, instance=number)

@@ -77,10 +77,8 @@ def hideable_calls(
     for block in graph.nodes.blocks():
         mine = np.flatnonzero(known & (first >= block.start) & (first < block.stop))
         if len(mine):
-            free = _Free(graph, block)
-            movable[mine] = served(
-                free.until(ready[mine]), free.until(needed[mine]), calls["exposed_ns"][mine]
-            )
+            release, deadline = _free(graph, block, np.stack([ready[mine], needed[mine]]))
+            movable[mine] = served(release, deadline, calls["exposed_ns"][mine])
     return {
         "call_id": calls["call_id"],
         "slack_ns": np.ma.masked_array(needed - ready, ~known),
@@ -184,32 +182,18 @@ def _uses(graph: Graph) -> Ints:
     return needed
 
 
-class _Free:
-    """How much compute a rank ran up to a moment beside which no communication did."""
-
-    def __init__(self, graph: Graph, block: slice) -> None:
-        nodes = graph.nodes
-        of = np.arange(block.start, block.stop)
-        computes = of[nodes.sort[of] == COMPUTE]
-        begin, until = self._calls(graph, of)
-        start, end = nodes.start[computes], nodes.start[computes] + nodes.length[computes]
-        self._busy = Union(np.append(start, begin), np.append(end, until))
-        self._calling = Union(begin, until)
-        self._since = int(nodes.start[of].min())
-
-    @staticmethod
-    def _calls(graph: Graph, of: Ints) -> tuple[Ints, Ints]:
-        nodes = graph.nodes
-        alone = of[nodes.sort[of] == COMMUNICATION]
-        begin, until = [nodes.start[alone]], [nodes.start[alone] + nodes.length[alone]]
-        for part, mine in graph.of_ranks():
-            if mine.start <= int(of[0]) < mine.stop:
-                begin.append(nodes.start[part.came + mine.start])
-                until.append(nodes.end[part.arrival + mine.start + 1])
-        return np.concatenate(begin), np.concatenate(until)
-
-    def until(self, at: Ints) -> Ints:
-        """Return it for each moment, ns."""
-        since = np.full(len(at), self._since)
-        free: Ints = self._busy.covered(since, at) - self._calling.covered(since, at)
-        return free
+def _free(graph: Graph, block: slice, at: Ints) -> Ints:
+    """Return how much compute a rank ran up to each moment beside which no communication did."""
+    nodes, end = graph.nodes, graph.nodes.end
+    of = np.arange(block.start, block.stop)
+    computes, alone = (of[nodes.sort[of] == sort] for sort in (COMPUTE, COMMUNICATION))
+    begin, until = [nodes.start[alone]], [end[alone]]
+    for part, mine in graph.of_ranks():
+        if mine.start <= block.start < mine.stop:
+            begin.append(nodes.start[part.came + mine.start])
+            until.append(end[part.arrival + mine.start + 1])
+    calling = np.concatenate(begin), np.concatenate(until)
+    busy = np.append(nodes.start[computes], calling[0]), np.append(end[computes], calling[1])
+    since = np.full(at.shape, int(nodes.start[of].min()))
+    free: Ints = Union(*busy).covered(since, at) - Union(*calling).covered(since, at)
+    return free

@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.engine import Lengths, Runs, run_ends
+from traceweave.replay.engine import Lengths, Runs, times
 from traceweave.replay.nodes import CALL, Nodes
 
 CELLS = 1 << 24
@@ -65,7 +65,7 @@ def levels_of(nodes: Nodes, runs: Runs) -> Levels:
     count = len(runs.first)
     # a replay in which every run takes 1 counts them, and one more after the start of another
     one = np.ones(count, np.int64)
-    level = run_ends(nodes, runs, Lengths(one, 2 * one))
+    _, level = times(nodes, runs, Lengths(one, 2 * one))
     order = np.argsort(level, kind="stable")
     place = np.empty(count, np.int64)
     place[order] = np.arange(count)

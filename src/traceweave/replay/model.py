@@ -82,6 +82,7 @@ class Model:
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self.con = con
         self.graph: Graph = graph_of(con)
+        self._changer = Changer(con, self.graph)
 
     @cached_property
     def windows(self) -> Windows:
@@ -177,10 +178,6 @@ class Model:
             changed = self._changer.apply(changed, scenario)
         return changed
 
-    @cached_property
-    def _changer(self) -> Changer:
-        return Changer(self.con, self.graph)
-
     def _replayed(self, changed: Changed) -> Nodes:
         """Return the nodes of a changed graph as they then start."""
         graph, nodes = self.graph, changed.nodes
@@ -225,7 +222,7 @@ def standard_error(steps: Floats) -> float:
 
 def path_shares(graph: Graph, path: Path) -> Shares:
     """Return how much of the path is whose and what."""
-    what, texts = what_of(graph, path)
+    what, texts = what_of(graph, path.node, path.kind)
     rank = graph.nodes.rank[path.node]
     keys, number = np.unique(np.stack([rank, path.kind, what]), axis=1, return_inverse=True)
     length = np.bincount(number, path.length, minlength=keys.shape[1]).astype(np.int64)
@@ -239,13 +236,9 @@ def path_shares(graph: Graph, path: Path) -> Shares:
     )
 
 
-def what_of(graph: Graph, path: Path) -> tuple[Ints, tuple[str, ...]]:
-    """Return what sort of work each piece of a path is, by number; -1: its kind says it all."""
-    return what_of_nodes(graph, path.node, path.kind)
-
-
-def what_of_nodes(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """Return the same for nodes, given what they are taken as."""
+def what_of(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str, ...]]:
+    """Return what sort of work nodes are, given what they are taken as, by number; -1: their kind
+    says it all."""
     nodes, names = graph.nodes, graph.names
     ops = {op: n for n, op in enumerate(names.comm_ops)}
     of_instance = np.array([ops[op] for op in graph.instances["op"].tolist()] + [-1], np.int64)

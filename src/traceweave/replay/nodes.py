@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = range(9)
 """Sorts of nodes. A collective's kernel is two: it arrives, and when all have, it transfers; where
@@ -52,6 +55,17 @@ FAR = 1 << 60
 FREE = -(1 << 31) + 1
 """A lag: there is no node before it in its chain."""
 
+_NOTHING = ("length", "lag", "delay", "held", "launch_lag")
+"""Columns of nodes that are 0 where nothing is known; others are -1."""
+
+T = TypeVar("T", bound="DataclassInstance")
+
+
+def joined(*parts: T) -> T:
+    """Return the columns of some parts as one, the same numbers kept."""
+    columns = ([getattr(part, f.name) for part in parts] for f in fields(parts[0]))
+    return type(parts[0])(*map(np.concatenate, columns))
+
 
 @dataclass(frozen=True)
 class Edges:
@@ -71,8 +85,7 @@ class Edges:
     @classmethod
     def joined(cls, *parts: Self) -> Self:
         """Return all edges of the parts."""
-        columns = ([getattr(p, f.name) for p in parts] for f in fields(cls))
-        return cls(*(np.concatenate([np.empty(0, np.int64), *c]) for c in columns))
+        return joined(cls(*[np.empty(0, np.int64)] * 4), *parts)
 
     def where(self, kept: Flags | Ints) -> Self:
         """Return some of the edges."""
@@ -120,6 +133,17 @@ class Nodes:
     instance: Ints
     """Number of the collective instance, -1 for none."""
 
+    @classmethod
+    def of(cls, rank: int, start: Ints, **columns: Ints) -> Self:
+        """Return nodes of one rank: no step, call, name or collective is known of them unless it is
+        given, and neither delay nor launch."""
+        none, nothing = np.full(len(start), -1), np.zeros(len(start), np.int64)
+        given: dict[str, Ints] = {
+            f.name: nothing if f.name in _NOTHING else none for f in fields(cls)
+        }
+        rows = np.full(len(start), rank)
+        return cls(**{**given, "rank": rows, "start": start, **columns})
+
     @property
     def end(self) -> Ints:
         """When each is done."""
@@ -129,6 +153,10 @@ class Nodes:
     def follows(self) -> Flags:
         """Whether each follows the one before it in the arrays."""
         return self.lag > FREE
+
+    def depends(self, which: Ints | slice) -> Flags:
+        """Whether each of some follows something, so that its delay is no date."""
+        return (self.lag[which] > FREE) | (self.launch[which] >= 0)
 
     def blocks(self) -> Iterator[slice]:
         """Yield where the nodes of each rank are."""
@@ -142,13 +170,6 @@ class Nodes:
 
     def __len__(self) -> int:
         return len(self.start)
-
-
-def joined(parts: list[Nodes]) -> Nodes:
-    """Return all nodes of the parts, the same numbers kept."""
-    return Nodes(
-        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Nodes)}
-    )
 
 
 _NARROW = {

@@ -76,7 +76,7 @@ def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     yield works, of_length(nodes, works), nodes.length[works]
     host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != BARRIER)]
     # that of what follows nothing is its date
-    host = host[nodes.follows[host] | (nodes.launch[host] >= 0)]
+    host = host[nodes.depends(host)]
     held = nodes.held[host].astype(np.int64)
     by = nodes.held_by[host]
     yield host[by >= 0], HELD + by[by >= 0].astype(np.int64), held[by >= 0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, FREE, TRANSFER
+from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, TRANSFER
 
 
 def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
@@ -64,6 +64,5 @@ def _unexplained(graph: Graph, ops: Ints) -> int:
     begins = nodes.start[ops]
     # without a GPU the time between operators is the host's own work
     delay = nodes.delay[ops] if graph.has_gpu else np.zeros(len(ops), np.int64)
-    depends = (nodes.lag[ops] > FREE) | (nodes.launch[ops] >= 0)
-    delayed = np.where(depends, np.maximum(begins - delay, free), begins)
+    delayed = np.where(nodes.depends(ops), np.maximum(begins - delay, free), begins)
     return int(np.maximum(begins - delayed, 0).sum())

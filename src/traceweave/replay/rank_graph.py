@@ -119,7 +119,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     launch = _launches(gpu, threads, order.launched)
     launches = np.where(threads.queued, own.last, own.first)
     on_device = _on_device(rows.rank, gpu, ops, order, launch, launches)
-    nodes = joined([on_device, _on_host(rows, threads, own, op, call, gpu)])
+    nodes = joined(on_device, _on_host(rows, threads, own, op, call, gpu))
     graph = RankGraph(
         rows.rank,
         edges,
@@ -164,22 +164,19 @@ def _on_device(
     two = ops.two[of]
     sort = np.where(two, np.where(second, TRANSFER, ARRIVAL), CATEGORIES[gpu["category"]][of])
     launched = (launch[of] >= 0) & ~second
-    return Nodes(
-        rank=np.full(len(of), rank),
+    return Nodes.of(
+        rank,
+        gpu["start_ns"][of],
         chain=gpu["chain"][of],
         sort=sort,
-        start=gpu["start_ns"][of],
         length=np.where(two & ~second, 0, (gpu["end_ns"] - gpu["start_ns"])[of]),
         lag=np.where(second, 0, order.lag[of]),
-        delay=np.zeros(len(of), np.int64),
-        **_not_held(len(of)),
         launch=np.where(launched, launches[launch[of]], -1) if len(launches) else launch[of],
         launch_lag=order.launch_lag[of],
         step=_filled(gpu)[of],
         op_id=gpu["op_id"][of],
         name=gpu["name_id"][of],
         class_=gpu["class_id"][of],
-        instance=np.full(len(of), -1),
     )
 
 
@@ -216,25 +213,19 @@ def _on_host(
     held, by = host.held(rows.holds, calls["chain"], free, calls["start_ns"])
     inside, call_by = host.held(rows.holds, calls["chain"], calls["start_ns"], calls["end_ns"])
     call_by = np.where(2 * inside > calls["end_ns"] - calls["start_ns"], call_by, -1)
-    count = len(of)
-    return Nodes(
-        rank=np.full(count, rows.rank),
+    return Nodes.of(
+        rows.rank,
+        start,
         chain=calls["chain"][of],
         sort=np.where(two & ~second, ENTER, np.where(two & ~threads.queued[of], EXIT, CALL)),
-        start=start,
         length=end - start,
         lag=np.where(second | ~leads[of], 0, FREE),
-        delay=np.zeros(count, np.int64),
         held=np.where(second, 0, held[of]),
         held_by=np.where(second, -1, by[of]),
         call_by=np.where(two & ~(second & threads.frees[of]), -1, call_by[of]),
-        launch=np.full(count, -1),
-        launch_lag=np.zeros(count, np.int64),
         step=calls["step"][of],
         op_id=calls["op_id"][of],
         name=calls["call_id"][of],
-        class_=np.full(count, -1),
-        instance=np.full(count, -1),
     )
 
 
@@ -275,7 +266,7 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     source, target = _finished_between(cpu, comm)
     before, after = host.handovers(cpu, cpu)
     of_comm = _host_collectives(rows.rank, comm, parts, launch, launch_lag)
-    nodes = joined([_operators(rows, cpu), of_comm])
+    nodes = joined(_operators(rows, cpu), of_comm)
     edges = Edges.joined(
         Edges.of(
             parts.last[source],
@@ -358,37 +349,26 @@ def _followed(comm: Columns, source: Ints) -> Flags:
 
 
 def _operators(rows: RankRows, cpu: Columns) -> Nodes:
-    count = len(cpu["op_id"])
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     free = np.where(leads, 0, np.roll(cpu["end_ns"], 1))
     # ranges know a thread with its process, operators here do not
     holds = {**rows.holds, "chain": np.zeros(len(rows.holds["chain"]), np.int64)}
     main = cpu["chain"] == _most_common(cpu["chain"])
     held, by = host.held(holds, np.where(main, 0, 1), free, cpu["start_ns"])
-    return Nodes(
-        rank=np.full(count, rows.rank),
+    return Nodes.of(
+        rows.rank,
+        cpu["start_ns"],
         chain=cpu["chain"],
         sort=np.where(cpu["asks"] > 0, CALL, COMPUTE),
-        start=cpu["start_ns"],
         length=cpu["end_ns"] - cpu["start_ns"],
         lag=np.where(leads, FREE, 0),
-        delay=np.zeros(count, np.int64),
         held=held,
         held_by=by,
-        call_by=np.full(count, -1),
-        launch=np.full(count, -1),
-        launch_lag=np.zeros(count, np.int64),
         step=cpu["step"],
         op_id=cpu["op_id"],
         name=cpu["name_id"],
         class_=cpu["class_id"],
-        instance=np.full(count, -1),
     )
-
-
-def _not_held(count: int) -> dict[str, Ints]:
-    nothing = np.full(count, -1)
-    return {"held": np.zeros(count, np.int64), "held_by": nothing, "call_by": nothing}
 
 
 def _most_common(values: Ints) -> int:
@@ -404,21 +384,15 @@ def _host_collectives(
     leads = np.diff(comm["chain"], prepend=np.nan) != 0
     free = np.where(leads, comm["start_ns"], np.roll(comm["end_ns"], 1))
     lag = np.where(leads | (comm["start_ns"] < free), FREE, 0)
-    count = len(of)
-    return Nodes(
-        rank=np.full(count, rank),
+    return Nodes.of(
+        rank,
+        comm["start_ns"][of],
         chain=comm["chain"][of] + (1 << 62),
         sort=np.where(two, np.where(second, TRANSFER, ARRIVAL), COMMUNICATION),
-        start=comm["start_ns"][of],
         length=np.where(two & ~second, 0, (comm["end_ns"] - comm["start_ns"])[of]),
         lag=np.where(second, 0, lag[of]),
-        delay=np.zeros(count, np.int64),
-        **_not_held(count),
         launch=np.where(second, -1, launch[of]),
         launch_lag=launch_lag[of],
         step=comm["step"][of],
         op_id=comm["op_id"][of],
-        name=np.full(count, -1),
-        class_=np.full(count, -1),
-        instance=np.full(count, -1),
     )

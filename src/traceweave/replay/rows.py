@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
-from importlib import resources
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from traceweave.arrays import Ints
 from traceweave.replay.nodes import HOLDS
 from traceweave.store.database import asked_of
-from traceweave.vocabulary import with_names
+from traceweave.vocabulary import script
 
 Columns = Mapping[str, npt.NDArray[Any]]
 """Columns of equal length by name; no value is missing, -1 and NONE stand for none."""
@@ -83,20 +82,23 @@ for: NCCL's own streams, or the one of the collective after its input, no other 
 frees memory: it waits for the device, unless it returned before what was launched before it ended.
 """
 
-COPIES = 2
-"""The category of an op that copies or sets memory; 0: computes, 1: communicates."""
+COMPUTES, COMMUNICATES, COPIES = range(3)
+"""Categories of ops; what sets memory copies too."""
+CATEGORY = f"""CASE {{}}.category
+        WHEN 'compute' THEN {COMPUTES} WHEN 'communication' THEN {COMMUNICATES} ELSE {COPIES}
+    END"""
 
 ANY_THREAD = -1
 """The chain of a record that names no thread."""
 
-_GPU_OPS = """
+_GPU_OPS = f"""
 SELECT
     o.rank, o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
     coalesce(o.stream, -1) AS stream,
     o.start_ns, o.end_ns, n.name_id, c.class_id,
-    CASE o.category WHEN 'compute' THEN 0 WHEN 'communication' THEN 1 ELSE 2 END AS category,
+    {CATEGORY.format("o")} AS category,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
-    coalesce(o.launch_start_ns, {none}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns
+    coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns
 FROM gpu_ops AS o
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c USING (class)
@@ -266,13 +268,6 @@ WHERE rank BETWEEN $first AND $last ORDER BY step
 """
 
 
-@cache
-def _holds() -> str:
-    return with_names(
-        resources.files(__package__).joinpath("holds.sql").read_text(encoding="utf-8")
-    )
-
-
 @dataclass(frozen=True)
 class RankRows:
     """What the tables hold of one rank."""
@@ -326,7 +321,7 @@ class Tables:
         self._con = con
         database, read_only = asked_of(con)
         if not (read_only and _numbered.get(con) == database and self._any(_IS_THERE)):
-            for statement in (_holds(), _NAMES, _CALLS, _INSTANCES):
+            for statement in (script(__package__, "holds.sql"), _NAMES, _CALLS, _INSTANCES):
                 con.execute(statement)
             _numbered[con] = database
         (self.origin,) = con.execute(_ORIGIN).fetchone() or (0,)

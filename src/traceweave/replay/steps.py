@@ -10,7 +10,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.host import begins_here
-from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes
+from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes, joined
 from traceweave.replay.rank_graph import RankGraph
 
 WHOLE = -1
@@ -152,19 +152,11 @@ def _of(
     return Windows(
         np.repeat(np.array(graph.ranks), counts),
         np.concatenate([f.step for f in found]),
-        _joined([f.begin for f in found]),
-        _joined([f.end for f in found]),
+        joined(*(f.begin for f in found)),
+        joined(*(f.end for f in found)),
         basis,
         np.concatenate([f.last for f in found]),
         np.concatenate([f.last_of + first for f, first in zip(found, firsts, strict=True)]),
-    )
-
-
-def _joined(parts: list[Moments]) -> Moments:
-    return Moments(
-        np.concatenate([p.node for p in parts]),
-        np.concatenate([p.after for p in parts]),
-        np.concatenate([p.at_end for p in parts]),
     )
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import INNER, NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.rows import COMPUTES, INNER, NONE, RECORD, WAIT, Columns, positions
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
@@ -274,7 +274,7 @@ def waits_by_place(streams: Streams, ready: Ints, slop: int) -> Waits:
 
 def slop_of(gpu: Columns) -> int:
     """Return by how much times may contradict each other: little where ops are short."""
-    length = (gpu["end_ns"] - gpu["start_ns"])[gpu["category"] == 0]
+    length = (gpu["end_ns"] - gpu["start_ns"])[gpu["category"] == COMPUTES]
     return int(np.clip(np.median(length) / 500, SLOP_NS, MOST_SLOP_NS)) if len(length) else SLOP_NS
 
 

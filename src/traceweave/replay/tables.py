@@ -15,7 +15,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.errors import QueryError
 from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
-from traceweave.replay.model import Model, what_of, what_of_nodes
+from traceweave.replay.model import Model, what_of
 from traceweave.replay.nodes import DELAYED, KINDS, TRANSFERRING
 from traceweave.replay.path import spent
 from traceweave.replay.quality import quality
@@ -165,7 +165,7 @@ def _path_rows(model: Model) -> Columns:
     """The path by step, rank, kind, work and group, and how long ranks do the same in all."""
     graph, path = model.graph, model.path
     nodes = graph.nodes
-    what, texts = what_of(graph, path)
+    what, texts = what_of(graph, path.node, path.kind)
     group = _groups(model, path.node, path.kind)
     keys = np.stack([path.step, nodes.rank[path.node], path.kind, what, group])
     rows, number = np.unique(keys, axis=1, return_inverse=True)
@@ -195,7 +195,7 @@ def _totals(model: Model, rows: Ints) -> tuple[npt.NDArray[Any], npt.NDArray[Any
     total, sums = np.zeros(len(own)), np.zeros(len(alike))
     for block in nodes.blocks():
         for mine, kind, length in spent(graph, np.arange(block.start, block.stop)):
-            what, _ = what_of_nodes(graph, mine, kind)
+            what, _ = what_of(graph, mine, kind)
             step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
             total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
             sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
@@ -256,7 +256,7 @@ def _change_rows(model: Model) -> Columns:
 
 def _pieces(model: Model) -> Columns:
     graph, path = model.graph, model.path
-    what, texts = what_of(graph, path)
+    what, texts = what_of(graph, path.node, path.kind)
     begin = path.begin + graph.origin
     found = (
         _known(path.step),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, groupby
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -245,6 +245,27 @@ class Section:
         """
         titles = [origin.title for origin in self.origins]
         return f"{self.anchor}-sql-{titles.index(title) + 1 if title else 1}"
+
+
+def bars(
+    categories: list[str],
+    *series: tuple[str, str, Sequence[Value]],
+    axis: str = "",
+    measure: str = "duration",
+    **more: object,
+) -> dict[str, Any]:
+    """Return a chart of bars: label, role and values of each series. Without an `axis`, names stand
+    beside bars that lie."""
+    return {
+        "kind": "bars",
+        "horizontal": not axis,
+        "axis": axis,
+        "categories": categories,
+        "measure": measure,
+        "series": [{"label": label, "role": role} for label, role, _ in series],
+        "variants": [{"label": "", "values": [list(values) for _, _, values in series]}],
+        **more,
+    }
 
 
 def chart_labels(names: Iterable[str]) -> list[str]:

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from traceweave.analyses import analysis_relation
+from traceweave.vocabulary import script
 
 Row = dict[str, Any]
 
 
 def query_text(name: str) -> str:
     """Return the SQL of queries/`name`.sql, as the page shows it."""
-    folder = resources.files(__package__).joinpath("queries")
-    return folder.joinpath(f"{name}.sql").read_text(encoding="utf-8").strip()
+    return script(__package__, f"queries/{name}.sql").strip()
 
 
 def query_rows(con: duckdb.DuckDBPyConnection, name: str) -> list[Row]:
     """Run queries/`name`.sql; one dictionary per row."""
-    cursor = con.execute(query_text(name))
-    columns = [column[0] for column in cursor.description or ()]
-    return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
+    return con.sql(query_text(name)).to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
 
 @contextmanager

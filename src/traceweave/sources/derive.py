@@ -7,15 +7,14 @@ GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib import resources
+from functools import partial
 
 import duckdb
 
 from traceweave.sources.classify import classify, reclassify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
-from traceweave.vocabulary import with_names
+from traceweave.vocabulary import script
 
 _RANK_FIELDS = {
     "source_id": "INTEGER",
@@ -32,6 +31,8 @@ _RANK_FIELDS = {
     "base_ns": "BIGINT",
     "recording": "INTEGER",
 }
+
+_script = partial(script, __package__)
 
 # Host ops are many, their names are few: what names mean is asked once of each.
 _NAMES = "CREATE OR REPLACE TEMP TABLE host_names AS SELECT DISTINCT kind, name FROM new_host_ops"
@@ -76,9 +77,8 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
     con.execute(_script("steps.sql"))
     if step_range is None and con.execute(_WITHOUT_STEPS).fetchall():
         con.execute(_script("infer_steps.sql"))
-    con.execute(_script("updates.sql"))
-    for script in ("place.sql", "doubts.sql", "finish.sql"):
-        con.execute(_script(script))
+    for name in ("updates.sql", "place.sql", "doubts.sql", "finish.sql"):
+        con.execute(_script(name))
     if not con.execute("SELECT 1 FROM new_gpu_ops LIMIT 1").fetchall():
         con.execute(_script("op_parts.sql"))
 
@@ -107,8 +107,3 @@ def _stage_ranks(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) ->
 
 def _as_structs(gpu_names: Iterable[tuple[int, str]]) -> list[dict[str, object]]:
     return [{"device": device, "name": name} for device, name in gpu_names]
-
-
-@cache  # ranks of one run are read by the same scripts
-def _script(name: str) -> str:
-    return with_names(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -20,12 +20,11 @@ from traceweave.sources.elsewhere import Elsewhere, find_elsewhere, place_at
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.nsys import REPORT_SUFFIXES, are_export, is_export_folder, is_report
+from traceweave.sources.nsys.forms import SQLITE_MAGIC
 from traceweave.sources.unpack import read_head
 
 HEAD_BYTES = 256 * 1024
 """How much of a file, unpacked, decides what it is."""
-
-SQLITE = b"SQLite format 3\x00"
 
 TRACE_SUFFIXES = (".json", ".json.gz", ".sqlite", ".sqlite.gz")
 """A file so named is meant to be a trace: if its content is damaged, something is missing."""
@@ -173,7 +172,7 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         with fails_alone(path):
             for format_ in formats:
                 if format_.recognize(path, head):
-                    to_copy = isinstance(path, Elsewhere) and head.startswith(SQLITE)
+                    to_copy = isinstance(path, Elsewhere) and head.startswith(SQLITE_MAGIC)
                     return Candidate(path, None if to_copy else format_)
     except BadFileError as error:
         return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
@@ -214,7 +213,7 @@ def _why_not(path: Path, head: bytes, meant: bool) -> tuple[str, bool]:
     """Return what a file is that is no trace, and whether one is lost that it was `meant` to be."""
     if not head:
         return _EMPTY, meant
-    if head.startswith(SQLITE):
+    if head.startswith(SQLITE_MAGIC):
         return "a SQLite database without the tables of an nsys export", meant
     if head[8:12] == b"DUCK":
         return "a DuckDB database", False

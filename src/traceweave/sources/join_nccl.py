@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 import duckdb
 
 from traceweave import words
+from traceweave.vocabulary import script
 
 _PROCESSES = """
 SELECT count(*), count(rank)
@@ -39,7 +38,7 @@ def join_nccl(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """
     if not con.execute("SELECT 1 FROM base.nccl_communicators LIMIT 1").fetchall():
         return ()
-    con.execute(resources.files(__package__).joinpath("join_nccl.sql").read_text("utf-8"))
+    con.execute(script(__package__, "join_nccl.sql"))
     processes, known = con.execute(_PROCESSES).fetchall()[0]
     apart = (
         f"NCCL's records are of more than one job: processes {pid} and {other} used GPU {gpu} of"

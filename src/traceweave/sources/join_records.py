@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
-
 import duckdb
 
 from traceweave import words
+from traceweave.vocabulary import script
 
 # Where a dump lists no members, as gloo's, the ranks whose dumps name the group are all of them,
 # if every rank of the job has left a dump and no two differ in what an operation was.
@@ -43,7 +42,7 @@ def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     if not con.execute("SELECT 1 FROM base.flight_groups LIMIT 1").fetchall():
         return ()
     con.execute(_COMPLETE_GROUPS)
-    con.execute(resources.files(__package__).joinpath("join_records.sql").read_text("utf-8"))
+    con.execute(script(__package__, "join_records.sql"))
     wanting = "FROM base.collective_calls WHERE seq IS NULL AND op NOT IN ('send', 'recv')"
     before = _count(con, f"SELECT count(*) {wanting}")
     if not before:

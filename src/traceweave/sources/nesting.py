@@ -11,7 +11,6 @@ not grow with the file.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import resources
 from itertools import pairwise
 
 import duckdb
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
+from traceweave.vocabulary import script
 
 BATCH_ROWS = 1 << 19
 """Ranges that are nested at a time, at some 150 bytes each."""
@@ -42,9 +42,9 @@ def nest_host_ops(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_RANGES)
     nest(con, "nested_ranges", "parents")
     if con.execute("SELECT 1 FROM parents WHERE crosses LIMIT 1").fetchall():
-        con.execute(_script("crossed_ranges.sql"))
+        con.execute(script(__package__, "crossed_ranges.sql"))
         nest(con, "crossed_ranges", "parents_apart")
-        con.execute(_script("mend_nesting.sql"))
+        con.execute(script(__package__, "mend_nesting.sql"))
     con.execute("DROP TABLE nested_ranges")
 
 
@@ -157,7 +157,3 @@ def _parents(ranges: _Ranges, first: int) -> tuple[Ints, Ints, Flags, Flags]:
     lies_in = one_up & (ranges.end[outer] > ranges.start[first:])
     crosses = one_up & (ranges.end[outer] < ranges.end[first:])
     return depth, ranges.op_id[outer], lies_in, crosses
-
-
-def _script(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from html import escape
-from importlib import resources
 from typing import NamedTuple
 
 import duckdb
 
 from traceweave.markup import table
 from traceweave.store.rows import insert_rows
+from traceweave.vocabulary import script
 
 SCHEMA_VERSION = 19
 """Raised whenever a database written before can no longer be read by the code after."""
@@ -72,13 +72,13 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 def create_base(con: duckdb.DuckDBPyConnection) -> None:
     """Create what loaders fill: the empty base tables, and what weaving gathers of them."""
-    con.execute("".join(_text(f"tables/{name}.sql") for name in _TABLES))
-    con.execute(_text("gathered.sql"))
+    con.execute("".join(script(__package__, f"tables/{name}.sql") for name in _TABLES))
+    con.execute(script(__package__, "gathered.sql"))
 
 
 def create_macros(con: duckdb.DuckDBPyConnection) -> None:
     """Create what queries may call beside the public relations."""
-    con.execute(_text("macros.sql"))
+    con.execute(script(__package__, "macros.sql"))
 
 
 def source_tables(con: duckdb.DuckDBPyConnection) -> list[str]:
@@ -138,8 +138,4 @@ def _literal(text: str) -> str:
 
 
 def _views() -> str:
-    return "".join(_text(f"views/{name}.sql") for name in _VIEWS)
-
-
-def _text(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return "".join(script(__package__, f"views/{name}.sql") for name in _VIEWS)

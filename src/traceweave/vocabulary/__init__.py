@@ -2,7 +2,7 @@
 
 from traceweave.vocabulary.names_that_fit import fitted, readable, without_namespaces
 from traceweave.vocabulary.spelling import Spelling, demangled, spell
-from traceweave.vocabulary.tables import Row, Table, names, tables, with_names
+from traceweave.vocabulary.tables import Row, Table, names, script, tables, with_names
 
 __all__ = [
     "Row",
@@ -12,6 +12,7 @@ __all__ = [
     "fitted",
     "names",
     "readable",
+    "script",
     "spell",
     "tables",
     "with_names",

@@ -63,6 +63,13 @@ def with_names(sql: str) -> str:
     return str(Template(sql, undefined=StrictUndefined).render(names=names))
 
 
+@cache
+def script(package: str, name: str) -> str:
+    """Return the SQL in a file of a package, as `with_names` does."""
+    text = resources.files(package).joinpath(name).read_text(encoding="utf-8")
+    return with_names(text) if "{{" in text else text
+
+
 def _table(name: str) -> Table:
     found = next((table for table in tables() if table.name == name), None)
     if found is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from traceweave.report.columns import rows_table
-from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.matching import (
     MATCHING,
@@ -45,11 +44,9 @@ class Clocks:
 
         None if that of any rank is not known.
         """
-        return (
-            max((r["residual_p95_ns"] for r in self.rows), default=None)
-            if not self.unknown_ranks
-            else None
-        )
+        if self.unknown_ranks:
+            return None
+        return max((r["residual_p95_ns"] for r in self.rows), default=None)
 
 
 def load_clocks(con: duckdb.DuckDBPyConnection) -> Clocks:
@@ -126,14 +123,13 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
     shown = _shown(list(first.values()))
     rows = shown.rows
     categories = [str(r["rank"]) for r in rows]
-    offsets = _bars(categories, [("Offset", "offset", [r["offset_ns"] for r in rows])])
-    quality = _bars(
+    offsets = bars(categories, ("Offset", "offset", [r["offset_ns"] for r in rows]), axis="Rank")
+    quality = bars(
         categories,
-        [
-            ("Proven bound (±)", "bound", [r["bound_ns"] for r in rows]),
-            ("Residual, 95th percentile", "p95", [r["residual_p95_ns"] for r in rows]),
-            ("Residual, median", "p50", [r["residual_p50_ns"] for r in rows]),
-        ],
+        ("Proven bound (±)", "bound", [r["bound_ns"] for r in rows]),
+        ("Residual, 95th percentile", "p95", [r["residual_p95_ns"] for r in rows]),
+        ("Residual, median", "p50", [r["residual_p50_ns"] for r in rows]),
+        axis="Rank",
     )
     table = "The table “Clock of each rank” holds the numbers."
     return (
@@ -154,17 +150,6 @@ def _figures(clocks: Clocks) -> tuple[Figure, ...]:
             height=240,
         ),
     )
-
-
-def _bars(categories: list[str], series: list[tuple[str, str, list[Any]]]) -> dict[str, Any]:
-    return {
-        "kind": "bars",
-        "axis": "Rank",
-        "categories": categories,
-        "measure": "duration",
-        "series": [{"label": label, "role": role} for label, role, _ in series],
-        "variants": [{"label": "", "values": [values for _, _, values in series]}],
-    }
 
 
 def _shown(rows: list[Row]) -> Selection:

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from traceweave.report.columns import rows_table
-from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row, analysis_rows, relation_rows
 from traceweave.report.sections.matching import (
     MATCHING,
@@ -40,11 +40,6 @@ class Collectives:
         """Waiting, summed over ranks, in collectives where the clocks can tell that ranks waited:
         as much as was waited because of ranks."""
         return sum(w["waited_ns"] for w in self.waits)
-
-    @property
-    def culprits(self) -> list[Row]:
-        """Rows of stragglers, the rank that most waiting goes back to first."""
-        return sorted(self.waits, key=lambda w: (-w["origin_wait_ns"], w["rank"]))
 
 
 def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
@@ -78,7 +73,8 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
             f"In none of {plural(waited, 'matched collective')} can the clocks tell"
             " which rank came last: no rank is shown to hold up the others."
         )
-    first, second = collectives.culprits[:2]
+    waits = sorted(collectives.waits, key=lambda w: (-w["origin_wait_ns"], w["rank"]))
+    first, second = waits[:2]
     part, share = (w["origin_wait_ns"] / collectives.waited_ns for w in (first, second))
     where = (
         f"{duration(first['origin_wait_ns'])}, summed over the waiting ranks, {percent(part)} of"
@@ -150,22 +146,12 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
     waits = _shown(collectives).rows
     if len(waits) < 2:
         return []
-    chart = {
-        "kind": "bars",
-        "axis": "Rank",
-        "categories": [str(w["rank"]) for w in waits],
-        "measure": "duration",
-        "series": [
-            {"label": "Others waited for this rank", "role": "caused"},
-            {"label": "This rank waited for others", "role": "waited"},
-        ],
-        "variants": [
-            {
-                "label": "",
-                "values": [[w[k] for w in waits] for k in ("origin_wait_ns", "waited_ns")],
-            }
-        ],
-    }
+    chart = bars(
+        [str(w["rank"]) for w in waits],
+        ("Others waited for this rank", "caused", [w["origin_wait_ns"] for w in waits]),
+        ("This rank waited for others", "waited", [w["waited_ns"] for w in waits]),
+        axis="Rank",
+    )
     label = (
         "Bar chart per rank: time that others waited for it and time that it waited for others."
         f" {waits_in_words(collectives, len(collectives.waits))}"

@@ -8,7 +8,7 @@ import duckdb
 
 from traceweave.analyses import IDLE, analysis_relation, cause_words
 from traceweave.report.columns import rows_table
-from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row
 from traceweave.report.sections.budget import Budget
 from traceweave.words import duration, percent
@@ -116,15 +116,10 @@ def _figure(gaps: Gaps) -> Figure:
         "Idle time by cause",
         "total over ranks and steps",
         f"Bar chart: {gaps_in_words(gaps)} The table “Idle time by cause” holds the numbers.",
-        {
-            "kind": "bars",
-            "horizontal": True,
-            "axis": "",
-            "categories": [c["cause"] for c in gaps.causes],
-            "measure": "duration",
-            "series": [{"label": "Total", "role": "gap"}],
-            "variants": [{"label": "", "values": [[c["idle_ns"] for c in gaps.causes]]}],
-        },
+        bars(
+            [c["cause"] for c in gaps.causes],
+            ("Total", "gap", [c["idle_ns"] for c in gaps.causes]),
+        ),
         height=72 + 34 * len(gaps.causes),
     )
 

@@ -8,7 +8,7 @@ import duckdb
 
 from traceweave.analyses import analysis_relation
 from traceweave.report.columns import rows_table
-from traceweave.report.page import Column, Figure, Origin, Section, Table, chart_labels
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars, chart_labels
 from traceweave.report.query import Row, analysis_rows
 from traceweave.words import percent, plural, shortened
 
@@ -34,11 +34,6 @@ class Kernels:
     classes: list[Row]
     ranks: list[Row]
     """How long each takes on each rank; what is within the traces' rounding is the same."""
-
-    @property
-    def total_ns(self) -> int:
-        """Time of all kernels, added up."""
-        return sum(row["total_ns"] for row in self.classes)
 
 
 def load_kernels(con: duckdb.DuckDBPyConnection) -> Kernels:
@@ -106,17 +101,12 @@ def kernels_section(kernels: Kernels, cpu: bool) -> Section:
 
 
 def _bars(rows: list[Row]) -> dict[str, object]:
-    return {
-        "kind": "bars",
-        "horizontal": True,
-        "axis": "",
-        "categories": chart_labels(row["kernel"] for row in rows),
-        "measure": "duration",
-        "roles": [_ROLES.get(row["category"], "gap") for row in rows],
-        "shares": [[round(row["share"], 5) for row in rows]],
-        "series": [{"label": "Total", "role": "compute"}],
-        "variants": [{"label": "", "values": [[row["total_ns"] for row in rows]]}],
-    }
+    return bars(
+        chart_labels(row["kernel"] for row in rows),
+        ("Total", "compute", [row["total_ns"] for row in rows]),
+        roles=[_ROLES.get(row["category"], "gap") for row in rows],
+        shares=[[round(row["share"], 5) for row in rows]],
+    )
 
 
 def _class_figure(kernels: Kernels) -> Figure:

@@ -9,7 +9,7 @@ import duckdb
 
 from traceweave.analyses import analysis_relation
 from traceweave.report.columns import rows_table
-from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, percent, plural, shortened, size
@@ -159,15 +159,7 @@ def _operator_figure(memory: Memory) -> tuple[Figure, ...]:
     labels = dict(list(_held_by(memory.operators).items())[:12])
     if not labels:
         return ()
-    chart = {
-        "kind": "bars",
-        "horizontal": True,
-        "axis": "",
-        "categories": list(labels),
-        "measure": "bytes",
-        "series": [{"label": "Live at the peak", "role": "compute"}],
-        "variants": [{"label": "", "values": [list(labels.values())]}],
-    }
+    live = ("Live at the peak", "compute", list(labels.values()))
     return (
         Figure(
             "memory-operators",
@@ -175,7 +167,7 @@ def _operator_figure(memory: Memory) -> tuple[Figure, ...]:
             f"bytes, {_where(memory.highest)}",
             "Bar chart of the memory that was live at the peak, by the operator that allocated it."
             " The table “Live at the peak” holds the numbers.",
-            chart,
+            bars(list(labels), live, measure="bytes"),
             height=72 + 30 * len(labels),
             origin="Live at the peak",
         ),

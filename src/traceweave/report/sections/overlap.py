@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceweave.analyses import EXPOSED, analysis_relation, cause_words
-from traceweave.report.page import Column, Figure, Origin, Section, Table
+from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.sections.budget import BREAKDOWN_COMMAND, Budget, part_column
 from traceweave.report.selection import Selection, select_ranks
@@ -103,22 +103,13 @@ def _overlap_figure(shown: Selection) -> Figure:
         shown.told("%"),
         "Bar chart per rank: share of communication hidden behind compute, and overlap"
         " efficiency. The table “Overlap per rank” holds the numbers.",
-        {
-            "kind": "bars",
-            "axis": "Rank",
-            "categories": [str(r["rank"]) for r in rows],
-            "measure": "fraction",
-            "series": [
-                {"label": "Communication hidden", "role": "hidden"},
-                {"label": "Overlap efficiency", "role": "efficiency"},
-            ],
-            "variants": [
-                {
-                    "label": "",
-                    "values": [[_round(r[k]) for r in rows] for k in ("hidden", "efficiency")],
-                }
-            ],
-        },
+        bars(
+            [str(r["rank"]) for r in rows],
+            ("Communication hidden", "hidden", [_round(r["hidden"]) for r in rows]),
+            ("Overlap efficiency", "efficiency", [_round(r["efficiency"]) for r in rows]),
+            axis="Rank",
+            measure="fraction",
+        ),
         height=280,
     )
 

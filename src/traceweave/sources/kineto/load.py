@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
+from functools import partial
 
 import duckdb
 
@@ -27,7 +26,9 @@ from traceweave.sources.model import (
     Trace,
 )
 from traceweave.store.schema import LEAST_PAUSE_NS
-from traceweave.vocabulary import with_names
+from traceweave.vocabulary import script
+
+_script = partial(script, __package__)
 
 # Planning a statement takes milliseconds, also where no event needs it: scripts by what needs them.
 _OF_SOME_FILES = {"arrow": "arrows.sql", "memory": "memory.sql", "counter": "counters.sql"}
@@ -235,17 +236,17 @@ def _describe_sources(
 def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
     """Put every event into the staging table or base table of its kind."""
     con.execute(_script("events.sql"))
-    for lane, script in _OF_SOME_FILES.items():
+    for lane, name in _OF_SOME_FILES.items():
         if lane in lanes:
-            con.execute(_script(script))
+            con.execute(_script(name))
 
 
 def _find_collectives(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(_script("macros.sql"))
     con.execute(f"CREATE OR REPLACE TEMP MACRO least_pause_ns() AS {LEAST_PAUSE_NS}")
-    for needed, script in _COLLECTIVES:
+    for needed, name in _COLLECTIVES:
         if all(con.execute(any_of_them).fetchall() for any_of_them in needed):
-            con.execute(_script(script))
+            con.execute(_script(name))
 
 
 def _account(
@@ -271,8 +272,3 @@ def _loaded(of: _Read, events: int, issues: list[Issue]) -> Loaded:
         of.reading.damaged or of.properties.damaged,
         of.reading.cut_short or of.properties.more_events,
     )
-
-
-@cache
-def _script(name: str) -> str:
-    return with_names(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))

@@ -11,14 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from itertools import pairwise
 
 import duckdb
 
 from traceweave.errors import InputError
 from traceweave.sources.ranks import ORDER
+from traceweave.vocabulary import script
 from traceweave.words import folded, plural
 
 _PREFIX = re.compile(
@@ -168,7 +167,10 @@ def part_events(
         InputError: nothing tells them apart, or two processes wrote into the file at once.
     """
     pids = [
-        _Pid(*row) for row in con.execute(_script("parts.sql"), {"source_id": source_id}).fetchall()
+        _Pid(*row)
+        for row in con.execute(
+            script(__package__, "parts.sql"), {"source_id": source_id}
+        ).fetchall()
     ]
     issuing = {pid for source, pid, _ in con.execute(_OWNERS).fetchall() if source == source_id}
     owners = [pid for pid in pids if pid.pid in issuing]
@@ -352,8 +354,3 @@ def told(parts: Sequence[Part]) -> str:
     """Return the note on a merged file."""
     pids = folded(part.pid for part in parts if part.pid is not None)
     return f"it was merged from {plural(len(parts), 'process', 'processes')} (pids {pids})"
-
-
-@cache
-def _script(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")

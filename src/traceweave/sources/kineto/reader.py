@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import resources
 from itertools import pairwise
 from string import Template
 
@@ -23,6 +22,7 @@ from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
 from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream
 from traceweave.sources.model import Report, Trace
+from traceweave.vocabulary import script
 
 MAX_FAST_EVENT_BYTES = 16 << 20
 """DuckDB's reader takes a buffer of twice this per part; a larger event is read with care."""
@@ -43,9 +43,7 @@ CREATE OR REPLACE TEMP TABLE new_events (
 )
 """
 
-_CATEGORIES = resources.files(__package__).joinpath("categories.sql").read_text(encoding="utf-8")
-
-_READ = Template(resources.files(__package__).joinpath("read.sql").read_text(encoding="utf-8"))
+_READ = Template(script(__package__, "read.sql"))
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ def stage_events(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty temporary table `new_events`, whose `part` counts the processes of a file,
     and the tables of what its categories stand for."""
     con.execute(_STAGE)
-    con.execute(_CATEGORIES)
+    con.execute(script(__package__, "categories.sql"))
 
 
 def read_events(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -25,6 +25,19 @@ _SURROGATES = re.compile(
     rb"(\\\\)|(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
+_BACKSLASH = re.compile(rb'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\')
+"""One that begins no escape is not in group 1."""
+
+_MENDERS: tuple[Callable[[bytes], bytes], ...] = (
+    lambda event: event,
+    lambda event: event.decode("utf-8", "replace").encode(),
+    lambda event: _BACKSLASH.sub(lambda m: m[1] or rb"\\", event),
+    lambda event: _NO_NUMBER.sub(lambda m: m[0] if m[0].startswith(b'"') else b"null", event),
+    lambda event: re.sub(rb"[\x00-\x1f]", b" ", event),
+    lambda event: _SURROGATES.sub(lambda m: m[1] or m[2] or rb"\ufffd", event),
+    lambda event: _QUOTE.sub(lambda m: rb"\"" if m[1] else m[0], event),
+)
+"""In the order of what `repair_event` says it mends, each tried on what the last one made."""
 
 
 @dataclass
@@ -68,15 +81,7 @@ def repair_event(event: bytes) -> bytes | None:
     Mended: invalid UTF-8, lone backslashes (Windows paths in names), NaN and Infinity, raw control
     characters, half surrogate pairs, quotes inside strings.
     """
-    for mend in (
-        _as_is,
-        _replace_invalid_utf8,
-        _escape_backslashes,
-        _null_for_nan,
-        _drop_control,
-        _replace_lone_surrogates,
-        _escape_quotes,
-    ):
+    for mend in _MENDERS:
         event = mend(event)
         try:
             parsed = orjson.loads(event)
@@ -111,31 +116,3 @@ def _from_part(part: bytes, unparsed: Unparsed) -> Iterator[bytes]:
             yield text
         else:
             unparsed.add(text)
-
-
-def _as_is(event: bytes) -> bytes:
-    return event
-
-
-def _replace_invalid_utf8(event: bytes) -> bytes:
-    return event.decode("utf-8", "replace").encode()
-
-
-def _escape_backslashes(event: bytes) -> bytes:
-    return re.sub(rb'(\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})|\\', lambda m: m[1] or rb"\\", event)
-
-
-def _null_for_nan(event: bytes) -> bytes:
-    return _NO_NUMBER.sub(lambda m: m[0] if m[0].startswith(b'"') else b"null", event)
-
-
-def _drop_control(event: bytes) -> bytes:
-    return re.sub(rb"[\x00-\x1f]", b" ", event)
-
-
-def _replace_lone_surrogates(event: bytes) -> bytes:
-    return _SURROGATES.sub(lambda m: m[1] or m[2] or rb"\ufffd", event)
-
-
-def _escape_quotes(event: bytes) -> bytes:
-    return _QUOTE.sub(lambda m: rb"\"" if m[1] else m[0], event)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from traceweave.sources import derive
 from traceweave.sources.batches import transaction
 from traceweave.sources.model import Issue, Loaded, Report, Trace
-from traceweave.sources.nccl_inspector.records import Measured, Member, lines, read
+from traceweave.sources.nccl_inspector.records import Member, lines, read
 from traceweave.sources.unpack import ByteStream
 
 _LINES = 50_000
@@ -68,31 +68,16 @@ def load_records(
                     del lost[found][1:]
                 else:
                     number = numbers.setdefault(found.member, len(numbers))
-                    rows.append(_row(stored + len(rows), number, found))
+                    record = stored + len(rows)
+                    rows.append({"record": record, "number": number, **vars(found)})
             stored += len(rows)
             measured = pa.Table.from_pylist(rows, schema=_MEASURED)  # noqa: F841
             con.execute(_STORE_MEASURED, {"source_id": source_id})
         members = pa.Table.from_pylist(  # noqa: F841
-            [_of(number, member) for member, number in numbers.items()], schema=_MEMBERS
+            [{"number": number, **vars(member)} for member, number in numbers.items()],
+            schema=_MEMBERS,
         )
         con.execute(_STORE_MEMBERS, {"source_id": source_id})
     issues = [Issue(kind, counts[kind], _MEANINGS[kind], lost[kind][0]) for kind in lost]
     read_ = stored + sum(counts.values())
     return Loaded(read_, stored, issues, stream.damaged, bool(stream.damaged))
-
-
-def _row(record: int, number: int, of: Measured) -> dict[str, object]:
-    return {
-        "record": record, "number": number, "name": of.name, "is_p2p": of.is_p2p, "nth": of.nth,
-        "peer_place": of.peer_place, "bytes": of.bytes, "duration_ns": of.duration_ns,
-        "timing": of.timing, "algbw_gbps": of.algbw_gbps, "busbw_gbps": of.busbw_gbps,
-        "algorithm": of.algorithm, "protocol": of.protocol, "start_local_ns": of.start_ns,
-        "end_local_ns": of.end_ns,
-    }  # fmt: skip
-
-
-def _of(number: int, member: Member) -> dict[str, object]:
-    return {
-        "number": number, "host": member.host, "pid": member.pid, "identity": member.hash,
-        "name": member.name, "place": member.place, "size": member.size, "nodes": member.nodes,
-    }  # fmt: skip

@@ -19,9 +19,9 @@ _PER_RANK = frozenset({"AllGather", "AllGatherV", "ReduceScatter", "AlltoAll", "
 
 @dataclass(frozen=True)
 class Member:
-    """One process in one communicator."""
+    """One process in one communicator, under the names of `base.nccl_communicators`."""
 
-    hash: str
+    identity: str
     name: str | None
     place: int
     size: int
@@ -32,7 +32,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Measured:
-    """One operation."""
+    """One operation, under the names of `base.nccl_inspected`."""
 
     member: Member
     name: str
@@ -46,8 +46,8 @@ class Measured:
     busbw_gbps: float | None
     algorithm: str | None
     protocol: str | None
-    start_ns: int | None
-    end_ns: int | None
+    start_local_ns: int | None
+    end_local_ns: int | None
 
 
 def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
@@ -91,7 +91,7 @@ def _member(header: Mapping[str, object], metadata: Mapping[str, object]) -> Mem
         return None
     name = _text(header.get("comm_name"))
     return Member(
-        hash=f"0x{int(hash_, 16):x}",
+        identity=f"0x{int(hash_, 16):x}",
         name=None if name == "unknown" else name,
         place=place,
         size=size,
@@ -122,8 +122,8 @@ def _measured(member: Member, kind: str, found: Mapping[str, object]) -> Measure
         busbw_gbps=_float(found.get(f"{kind}_busbw_gbs")),
         algorithm=_upper(found.get(f"{kind}_algo")),
         protocol=_upper(found.get(f"{kind}_proto")),
-        start_ns=start,
-        end_ns=end,
+        start_local_ns=start,
+        end_local_ns=end,
     )
 
 

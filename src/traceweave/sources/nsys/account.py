@@ -41,11 +41,30 @@ KNOWN_CALL_CLASSES = (0, 1, 67)
 
 EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-overwrite=true"
 
+_OPEN_RANGES = (
+    "open NVTX range",
+    'nsys_nvtx_events WHERE eventType IN (59, 60, 70, 71) AND "end" IS NULL AND nsys_timely(start)',
+    "ranges still open when the recording ended are cut at its last event",
+)
+_UNLAUNCHED = (
+    "launch not found",
+    # copies of unified memory have no launch by nature; anything else lost its call
+    "new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
+    " AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)",
+    "GPU work whose launching call is not in the report"
+    " (the recording or a slice of it began between the two)",
+)
+_WITHOUT_BYTES = (
+    "collectives without size",
+    "new_collective_calls WHERE bytes IS NULL AND gpu_op_id IS NOT NULL",
+    "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
+    f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+)
+
 
 def count_stored(con: duckdb.DuckDBPyConnection, source_id: int) -> int:
     """Return how many events of this source are staged or stored; each is in one table only."""
-    row = con.execute(f"SELECT count(*) FROM ({_STORED})", {"source_id": source_id}).fetchone()
-    return int(row[0]) if row else 0
+    return _count(con, f"({_STORED})", {"source_id": source_id})
 
 
 def find_issues_of_rows(
@@ -54,7 +73,7 @@ def find_issues_of_rows(
     """Yield what is wrong with the rows of the export as they are, before they are dropped."""
     for table in tables:
         yield from _bad_times(con, table)
-    yield from _open_ranges(con)
+    yield from _any(con, *_OPEN_RANGES)
     yield from _unknown_kinds(con)
     yield from _diagnostics(con)
 
@@ -63,9 +82,9 @@ def find_issues(
     con: duckdb.DuckDBPyConnection, export: Export, undecoded_payloads: int
 ) -> Iterator[Issue]:
     """Yield what went wrong or is missing, the staged events being complete."""
-    yield from _unlaunched(con)
+    yield from _any(con, *_UNLAUNCHED)
     yield from _graphs(con, export)
-    yield from _collectives_without_bytes(con)
+    yield from _any(con, *_WITHOUT_BYTES)
     yield from _unknown_schema(export)
     yield from _call_chains(export)
     if undecoded_payloads:
@@ -97,76 +116,35 @@ def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Is
             "with an impossible size"
         )
     for condition, fault in faults.items():
-        count = _count(con, f"SELECT count(*) FROM {table.staged} WHERE {condition}")
-        if count:
-            yield Issue(f"skipped: {table.name}", count, f"events {fault} ({table.name})")
-
-
-def _unlaunched(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
-    """Copies of unified memory have no launch by nature; anything else lost its call."""
-    count = _count(
-        con,
-        "SELECT count(*) FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
-        " AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)",
-    )
-    if count:
-        yield Issue(
-            "launch not found",
-            count,
-            "GPU work whose launching call is not in the report"
-            " (the recording or a slice of it began between the two)",
+        yield from _any(
+            con,
+            f"skipped: {table.name}",
+            f"{table.staged} WHERE {condition}",
+            f"events {fault} ({table.name})",
         )
 
 
 def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
-    count = _count(con, f"SELECT count(*) FROM {GRAPH_TRACE.staged}")
-    if count:
-        yield Issue(
+    as_a_whole = list(
+        _any(
+            con,
             "CUDA graphs as a whole",
-            count,
+            GRAPH_TRACE.staged,
             "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
             " were not recorded; record with --cuda-graph-trace=node to see them",
         )
-    elif any(
+    )
+    yield from as_a_whole
+    if not as_a_whole and any(
         name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
         for name, value in export.pairs("META_DATA_CAPTURE")
     ):
-        is_launch = f"{names('launching', 'name')} = 'graph'"
-        launches = _count(con, f"SELECT count(*) FROM new_host_ops WHERE {is_launch}")
-        if launches:
-            yield Issue(
-                "CUDA graphs not recorded",
-                launches,
-                "CUDA graphs were launched but their GPU work has no rows;"
-                " record with --cuda-graph-trace=node",
-            )
-
-
-def _open_ranges(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
-    count = _count(
-        con,
-        "SELECT count(*) FROM nsys_nvtx_events WHERE eventType IN (59, 60, 70, 71)"
-        ' AND "end" IS NULL AND nsys_timely(start)',
-    )
-    if count:
-        yield Issue(
-            "open NVTX range",
-            count,
-            "ranges still open when the recording ended are cut at its last event",
-        )
-
-
-def _collectives_without_bytes(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
-    count = _count(
-        con,
-        "SELECT count(*) FROM new_collective_calls WHERE bytes IS NULL AND gpu_op_id IS NOT NULL",
-    )
-    if count:
-        yield Issue(
-            "collectives without size",
-            count,
-            "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
-            f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+        yield from _any(
+            con,
+            "CUDA graphs not recorded",
+            f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
+            "CUDA graphs were launched but their GPU work has no rows;"
+            " record with --cuda-graph-trace=node",
         )
 
 
@@ -193,8 +171,7 @@ def _unknown_kinds(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
 
 
 def _unknown_schema(export: Export) -> Iterator[Issue]:
-    options = dict(export.pairs("EXPORT_META_DATA") + export.pairs("META_DATA_EXPORT"))
-    match = re.match(r"(\d{1,4})\.(\d{1,4})", options.get("EXPORT_SCHEMA_VERSION", ""))
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", export.options.get("EXPORT_SCHEMA_VERSION", ""))
     if match and (int(match[1]), int(match[2])) > NEWEST_SCHEMA:
         newest = ".".join(map(str, NEWEST_SCHEMA))
         yield Issue(
@@ -224,6 +201,12 @@ def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
         yield Issue(f"profiler {word}", count, f"nsys recorded {word}s about itself", text)
 
 
-def _count(con: duckdb.DuckDBPyConnection, sql: str) -> int:
-    row = con.execute(sql).fetchone()
+def _any(con: duckdb.DuckDBPyConnection, kind: str, rows: str, meaning: str) -> Iterator[Issue]:
+    """Yield the issue that these rows are, if there are any."""
+    if count := _count(con, rows):
+        yield Issue(kind, count, meaning)
+
+
+def _count(con: duckdb.DuckDBPyConnection, rows: str, values: dict[str, int] | None = None) -> int:
+    row = con.execute(f"SELECT count(*) FROM {rows}", values).fetchone()
     return int(row[0]) if row else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from traceweave.sources.nsys.event_tables import KERNELS, NVTX, OS_CALLS, RUNTIME
@@ -30,9 +29,8 @@ def read_clock(export: Export) -> SessionClock:
     Both change the times of events, neither the session start. A shift is how users align reports
     by hand, so it stays.
     """
-    options = {**dict(export.pairs("EXPORT_META_DATA")), **dict(export.pairs("META_DATA_EXPORT"))}
-    shifted = _shift_note(options.get("EXPORT_PARAM_TIME_SHIFT", ""))
-    if _normalized(export, options):
+    shifted = _shift_note(export.options.get("EXPORT_PARAM_TIME_SHIFT", ""))
+    if _normalized(export):
         note = "its times are UTC already (exported with --ts-normalize)"
         return SessionClock(0, (note, *shifted))
     starts: list[int] = []
@@ -54,8 +52,8 @@ def _shift_note(shift: str) -> tuple[str, ...]:
     return ()
 
 
-def _normalized(export: Export, options: Mapping[str, str]) -> bool:
-    if options.get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() in {"true", "1"}:
+def _normalized(export: Export) -> bool:
+    if export.options.get("EXPORT_PARAM_TIME_NORMALIZE", "").lower() in {"true", "1"}:
         return True
     for table in (KERNELS.name, RUNTIME.name, NVTX.name, OS_CALLS.name):
         if export.has(table, "start"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,11 @@ class Export(ABC):
             return []
         rows = self.rows(f"SELECT name, value FROM {quoted(table)}")
         return [(str(name), str(value)) for name, value in rows]
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """What the export says of how it was made, under the names of older and newer ones."""
+        return dict(self.pairs("EXPORT_META_DATA") + self.pairs("META_DATA_EXPORT"))
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table, 0 if it is missing or unreadable."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
-from importlib import resources
+from functools import partial
 
 import duckdb
 
@@ -38,6 +37,9 @@ from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.other_events import insert_other_events
 from traceweave.sources.nsys.references import read_references
 from traceweave.sources.nsys.staged_events import StagedEvents
+from traceweave.vocabulary import script
+
+_script = partial(script, f"{__package__}.events")
 
 _TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
     ("json_payloads.sql", ()),
@@ -106,10 +108,10 @@ def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
     """Turn the rows read into staged and stored events, all but what `derive.finish` does; drop the
     rows on the way.
     """
-    for script, tables in _TRANSLATIONS:
+    for name, tables in _TRANSLATIONS:
         if not tables or not set(events.filled).isdisjoint(tables):
-            con.execute(_script(script))
-            events.drop(_DONE_AFTER.get(script, ()))
+            con.execute(_script(name))
+            events.drop(_DONE_AFTER.get(name, ()))
     for table in events.filled:
         if table.category is not None:
             insert_other_events(con, table)
@@ -188,8 +190,3 @@ def _drop_temporary_tables(con: duckdb.DuckDBPyConnection) -> None:
         ).fetchall()
         for (name,) in rows:
             con.execute(f'DROP {kind} "{name}"')
-
-
-@cache
-def _script(name: str) -> str:
-    return resources.files(__package__).joinpath("events", name).read_text("utf-8")

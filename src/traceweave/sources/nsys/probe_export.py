@@ -40,15 +40,14 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
         clock = read_clock(export)
         candidates = find_candidates(export)
         ranks = find_ranks(export, candidates)
-        options = dict(export.pairs("EXPORT_META_DATA") + export.pairs("META_DATA_EXPORT"))
         first, last = _span(export, clock)
         return Trace(
             path=path,
             format="nsys",
             size_bytes=_size(path),
             processes=tuple(_process(export, c, ranks) for c in candidates),
-            producer=options.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
-            producer_version=options.get("EXPORT_PRODUCT_VERSION"),
+            producer=export.options.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
+            producer_version=export.options.get("EXPORT_PRODUCT_VERSION"),
             first_ns=first,
             last_ns=last,
             versions=_versions(export),
