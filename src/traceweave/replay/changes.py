@@ -86,7 +86,7 @@ _NO_CALL = -2
 _UNKNOWN_STAGE = """
 SELECT DISTINCT rank FROM collectives
 WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
-    AND coalesce(group_id NOT IN (SELECT group_id FROM base.message_rings), TRUE)
+    AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
 """
 
 _UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"

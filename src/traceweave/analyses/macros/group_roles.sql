@@ -12,7 +12,7 @@ WHERE op IN ('send', 'recv') AND group_id IS NOT NULL
     AND (
         role = 'pp'
         OR coalesce(role, 'unknown') IN ('world', 'unknown')
-        AND group_id NOT IN (SELECT group_id FROM base.message_rings)
+        AND group_id NOT IN (SELECT group_id FROM message_rings)
         AND group_id NOT IN (SELECT group_id FROM tw_communicators())
     );
 
@@ -86,7 +86,7 @@ read AS (
         END AS laid_out
     FROM shaped AS s
     LEFT JOIN (FROM traffic WHERE group_id NOT IN (SELECT group_id FROM tw_communicators())) AS t USING (group_id)
-    LEFT JOIN base.message_rings AS r USING (group_id)
+    LEFT JOIN message_rings AS r USING (group_id)
 )
 SELECT
     group_id,

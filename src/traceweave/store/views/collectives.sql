@@ -154,10 +154,9 @@ SELECT
     k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
 
--- Internal: the process groups whose messages go round a ring, as in ring attention: each member sends to one and receives
--- from another, or all send before they have received anything in most of several steps, where in a pipeline all stages but
--- the first wait for the one before.
-CREATE VIEW base.message_rings AS
+-- relation: message_rings | one row per process group whose messages go round a ring, as in ring attention: each member sends to one and receives from another, or all send before they have received anything in most of several steps, where in a pipeline all stages but the first wait for the one before
+-- column: group_id INTEGER | process group
+CREATE VIEW message_rings AS
 WITH members AS (
     SELECT
         k.group_id,
