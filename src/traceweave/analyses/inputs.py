@@ -55,7 +55,7 @@ class Input(NamedTuple):
 
 _REPLAYED = (
     "clock_spans", "collective_instances", "collectives", "device_ops", "gpu_ops", "host_ops",
-    "other_events", "ranks", "steps",
+    "message_rings", "other_events", "ranks", "steps",
 )  # fmt: skip
 
 INPUTS: Mapping[str, Input] = MappingProxyType(
