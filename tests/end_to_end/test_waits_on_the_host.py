@@ -73,19 +73,47 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
         assert compute_ns == pytest.approx(by_hand, abs=1000)
 
 
-def test_of_an_operator_that_only_waits_nothing_is_left(ingested: Ingested, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("spans", "left"),
+    [
+        (
+            [("aten::mm", 1000, 100), ("outer", 1200, 200), (WAIT, 1200, 200), ("part", 1500, 100),
+             (WAIT, 1510, 30), (WAIT, 1560, 40)],
+            [("aten::mm", 100), ("part", 10), ("part", 20)],
+        ),
+        # what was wrong: the all_to_all of a layer's forward pass was the layer's compute
+        (
+            [("layer", 1000, 300), ("c10d::alltoall_base_", 1010, 20),
+             ("gloo:all_to_all", 1040, 200)],
+            [("layer", 30), ("layer", 60)],
+        ),
+        (
+            [("layer", 1000, 300), ("c10d::alltoall_base_", 1010, 20),
+             ("gloo:all_to_all", 1040, 200), ("aten::mm", 1100, 20)],
+            [("layer", 300), ("aten::mm", 20)],
+        ),
+    ],
+    ids=["one that waits", "one that asks and waits", "one that works meanwhile"],
+)  # fmt: skip
+def test_of_an_operator_no_waiting_is_left(
+    ingested: Ingested,
+    tmp_path: Path,
+    spans: list[tuple[str, int, int]],
+    left: list[tuple[str, int]],
+) -> None:
     """Where times are whole microseconds one may begin and end with the wait inside it."""
-    spans = [("aten::mm", 1000, 100), ("outer", 1200, 200), (WAIT, 1200, 200), ("part", 1500, 100),
-             (WAIT, 1510, 30), (WAIT, 1560, 40)]  # fmt: skip
     events = [
-        {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": length}
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": length}
         for name, start, length in spans
+        for cat, tid in [("user_annotation", 2) if name.startswith("gloo:") else ("cpu_op", 1)]
     ]
     about = {"backend": "gloo", "rank": 0, "world_size": 1}
     trace = json.dumps({"distributedInfo": about, "traceEvents": events})
     (tmp_path / "rank0.json").write_text(trace)
-    found = ingested(tmp_path).sql("SELECT name, duration_ns FROM device_ops ORDER BY start_ns")
-    left = [("aten::mm", 100_000), ("part", 10_000), ("part", 20_000)]
+    found = ingested(tmp_path).sql(
+        "SELECT name, duration_ns // 1000 FROM device_ops WHERE category = 'compute'"
+        " ORDER BY start_ns, duration_ns DESC"
+    )
     assert list(found.itertuples(index=False, name=None)) == left
 
 

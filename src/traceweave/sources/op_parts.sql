@@ -1,14 +1,31 @@
 -- Without a GPU operators are the compute of a rank: base.op_parts, what of them is cut. One that waits for a collective or is one,
 -- inside others, is none, nor are they meanwhile; nor is what a thread that issues none (gloo's own) does inside a collective: that is its
--- transfer. A range in which compiled code runs is one: what torch.compile makes for a CPU calls no operator. Input: new_host_ops, host_names, placed (finish.sql); no file has GPU ops.
+-- transfer. A range in which compiled code runs is one: what torch.compile makes for a CPU calls no operator. Input: new_host_ops,
+-- new_collective_calls, host_names, placed (finish.sql); no file has GPU ops.
 INSERT INTO base.op_parts BY NAME
 WITH RECURSIVE waits AS (
     SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
     FROM new_host_ops
     WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) IN ('wait', 'operator'))
 ),
+-- an operator that asks for one and calls no other until that is over, neither ends before (the all_to_all of a layer)
+asking AS (
+    SELECT p.parent_id AS op_id, h.start_local_ns + h.duration_ns AS from_ns, k.start_local_ns + k.duration_ns AS until_ns
+    FROM new_collective_calls AS k
+    JOIN new_host_ops AS h ON h.op_id = k.host_op_id AND h.kind = 'op'
+    JOIN placed AS p ON p.op_id = h.op_id
+    JOIN new_host_ops AS o ON o.op_id = p.parent_id AND o.kind = 'op'
+    WHERE from_ns < until_ns AND until_ns <= o.start_local_ns + o.duration_ns
+),
+busy AS (
+    SELECT a.op_id, a.from_ns
+    FROM asking AS a JOIN placed AS p ON p.parent_id = a.op_id JOIN new_host_ops AS h ON h.op_id = p.op_id
+    WHERE h.kind = 'op' AND h.start_local_ns >= a.from_ns AND h.start_local_ns < a.until_ns
+),
 around AS (
     FROM waits
+    UNION ALL
+    FROM asking ANTI JOIN busy USING (op_id, from_ns)
     UNION ALL
     SELECT p.parent_id, a.from_ns, a.until_ns FROM around AS a JOIN placed AS p USING (op_id) WHERE p.parent_id IS NOT NULL
 ),

@@ -55,6 +55,8 @@ SELECT
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, m.step, m.since_step)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
+        WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
+            THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)

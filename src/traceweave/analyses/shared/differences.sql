@@ -56,7 +56,12 @@ beside AS (
     WHERE z.ranks > 1
 ),
 longer AS (
-    SELECT *, 2 * (ns - others_ns) >= max(ns - others_ns) OVER (PARTITION BY rank, kind, name) AND ns > others_ns AS is_longer FROM beside
+    -- what others do not do is more wherever it is
+    SELECT
+        *,
+        ns > others_ns AND (max(others_ns) OVER thing = 0 OR 2 * (ns - others_ns) >= max(ns - others_ns) OVER thing) AS is_longer
+    FROM beside
+    WINDOW thing AS (PARTITION BY rank, kind, name)
 )
 SELECT
     l.rank,
