@@ -41,7 +41,7 @@ SELECT
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
     || coalesce('. Most of the waiting is in step ' || m.step, '')
-    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind = 'range' THEN format('Rank {} idles longer', b.rank)
+    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind <> 'idle' THEN format('Rank {} idles longer', b.rank)
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
