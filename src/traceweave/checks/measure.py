@@ -55,8 +55,7 @@ def measure(
         else:
             about = _asked(rule, given)
             counts = rule.aggregate == "count"
-            column = "" if counts else str(rule.column)
-            behind = lambda: (about, column)  # noqa: E731
+            behind = partial(_of_column, about, "" if counts else str(rule.column))
             rows = about.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
         if len(rows) == 1 and rows[0] == (None,):
             return Measured(None, _why_null(rule, given))
@@ -116,6 +115,10 @@ def _counted(
         return None
     query, column = found
     return _rows_of(con, query, given), column
+
+
+def _of_column(rows: duckdb.DuckDBPyRelation, column: str) -> Behind:
+    return rows, column
 
 
 def _why_null(rule: Rule, given: duckdb.DuckDBPyRelation | None) -> str:

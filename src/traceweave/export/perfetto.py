@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,8 +32,6 @@ from traceweave.places import place_of
 from traceweave.store.database import first_line
 from traceweave.targets import FileKind
 from traceweave.vocabulary import script
-
-_query = partial(script, f"{__package__}.queries")
 
 BATCH_ROWS = 65_536
 """Rows in memory at a time."""
@@ -107,11 +104,11 @@ class _Export:
             "SELECT NULL::INTEGER AS rank WHERE FALSE" if path is None else f"FROM {path.alias}"
         )
         self._create("export_path", pieces, {})
-        self._create("export_tracks", _query("tracks.sql"), {"gaps": chosen.gaps})
-        self._create("export_calls", _query("calls.sql"), {"ranks": ranks})
-        self._create("export_windows", _query("windows.sql"), {"steps": steps})
-        analyses.provide(self._con, _query("memory.sql"))
-        self._create("export_memory", _query("memory.sql"), {})
+        self._create("export_tracks", _query("tracks"), {"gaps": chosen.gaps})
+        self._create("export_calls", _query("calls"), {"ranks": ranks})
+        self._create("export_windows", _query("windows"), {"steps": steps})
+        analyses.provide(self._con, _query("memory"))
+        self._create("export_memory", _query("memory"), {})
         if chosen.gaps:
             for name in ("gaps", "breakdown"):
                 self._temporary.append(f"export_{name}")
@@ -181,5 +178,9 @@ class _Export:
         chosen = self._selection
         steps = None if chosen.steps is None else list(chosen.steps)
         params = {"rank": rank, "steps": steps, "from_ns": chosen.start_ns, "to_ns": chosen.end_ns}
-        relation = self._con.sql(_query(f"{query}.sql"), params={**params, **more})
+        relation = self._con.sql(_query(query), params={**params, **more})
         yield from relation.to_arrow_reader(BATCH_ROWS)
+
+
+def _query(name: str) -> str:
+    return script(__package__, f"queries/{name}.sql")
