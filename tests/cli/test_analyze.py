@@ -30,7 +30,8 @@ def test_the_list_of_analyses_has_the_question_of_every_one(
     assert [row["name"] for row in listed] == [analysis.name for analysis in analyses.catalog()]
     for analysis in analyses.catalog():
         assert f"{analysis.name}: {analysis.answers}" in " ".join(text.split())
-    assert text.endswith("traceweave analyze NAME --list\n") and " -p " not in text
+    assert text.endswith("traceweave analyze NAME --list\n")
+    assert " -p " not in text
 
 
 def test_one_analysis_is_explained_with_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
