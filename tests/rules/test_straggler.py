@@ -70,3 +70,34 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
     assert "By the input sizes of aten::mm, rank 1 gets 1.2 times the mean" in found["evidence"]
     assert found["scenario"] == "step=6-11 kind=compute like=mean"
     assert found["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
+
+
+# what was wrong: nothing named where copies were 49 % of the cost, and to look for other load
+def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 1 copies four times for 10 ms each where rank 0 does once for 1, in a range that both
+    have; a product in it takes 50 ms longer as well, which says where, not why."""
+    build = Builder(empty_run)
+    build.group(0, [0, 1])
+    for rank in range(2):
+        build.rank(rank)
+    for step in range(8):
+        at, asked, each = step * 200 * MS, {}, {}
+        for rank, (copies, copy, product) in enumerate(((1, 1, 20), (4, 10, 70))):
+            until = at + (copies * copy + product) * MS
+            build.host(rank, (at, until), "forward", "annotation", step=step)
+            for number in range(copies):
+                begin = at + number * copy * MS
+                build.host(rank, (begin, begin + copy * MS), "aten::copy_", depth=1, step=step)
+            build.host(rank, (until - product * MS, until), "aten::mm", depth=1, step=step)
+            call = build.host(rank, (until, until + 1), "c10d::allreduce_", step=step)
+            asked[rank], each[rank] = until, {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            build.step(rank, step, (at, at + 200 * MS))
+        end = max(asked.values()) + 5 * MS
+        build.collective({r: (b + 2, end) for r, b in asked.items()}, step=step, each=each)
+        for rank in range(2):
+            build.host(rank, (end, at + 200 * MS), "aten::add_", step=step)
+    found = found_by(build.con, "straggler")["straggler"]
+    assert "Rank 1 runs aten::copy_ 4 times, 40.0 ms in every step" in found["evidence"]
+    assert found["advice"].startswith("Divide the work evenly, or leave out what only this rank")
