@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import duckdb
+import pytest
 
 from tests.analyses.builders import Builder, found_by
 
@@ -35,3 +38,66 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
     found = found_by(build.con, "straggler")["straggler"]
     assert "aten::sum once, 30.0 ms in every step; most others do not" in found["evidence"]
     assert found["advice"].startswith("Most ranks do not do this: on rank 1 leave it out")
+
+
+# what was wrong: divided over all steps, where the others would wait for rank 0 in the first ones
+def test_what_is_uneven_in_some_steps_is_divided_in_these(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 1 multiplies twice as many rows as rank 0 from the seventh of twelve steps on, 80 ms for
+    40; divided evenly, both take 60 there, and 20 ms in half of the steps are gained."""
+    build = Builder(empty_run)
+    build.group(0, [0, 1])
+    for rank in range(2):
+        build.rank(rank)
+    at = 0
+    for step in range(12):
+        asked, each = {}, {}
+        for rank in range(2):
+            rows = 2 if rank and step > 5 else 1
+            asked[rank] = at + 40 * MS * rows
+            args = {"Input Dims": [[256 * rows, 768], [768, 768]]}
+            build.host(rank, (at, asked[rank]), "aten::mm", step=step, args=json.dumps(args))
+            call = build.host(rank, (asked[rank], asked[rank] + 1), "c10d::allreduce_", step=step)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+        end = max(asked.values()) + 5 * MS
+        build.collective({r: (b + 2, end) for r, b in asked.items()}, step=step, each=each)
+        for rank in range(2):
+            build.host(rank, (end, end + 10 * MS), "aten::add_", step=step)
+            build.step(rank, step, (at, end + 10 * MS))
+        at = end + 10 * MS
+    found = found_by(build.con, "straggler")["straggler"]
+    assert "By the input sizes of aten::mm, rank 1 gets 1.2 times the mean" in found["evidence"]
+    assert found["scenario"] == "step=6-11 kind=compute like=mean"
+    assert found["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
+
+
+# what was wrong: nothing named where copies were 49 % of the cost, and to look for other load
+def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 1 copies four times for 10 ms each where rank 0 does once for 1, in a range that both
+    have; a product in it takes 50 ms longer as well, which says where, not why."""
+    build = Builder(empty_run)
+    build.group(0, [0, 1])
+    for rank in range(2):
+        build.rank(rank)
+    for step in range(8):
+        at, asked, each = step * 200 * MS, {}, {}
+        for rank, (copies, copy, product) in enumerate(((1, 1, 20), (4, 10, 70))):
+            until = at + (copies * copy + product) * MS
+            build.host(rank, (at, until), "forward", "annotation", step=step)
+            for number in range(copies):
+                begin = at + number * copy * MS
+                build.host(rank, (begin, begin + copy * MS), "aten::copy_", depth=1, step=step)
+            build.host(rank, (until - product * MS, until), "aten::mm", depth=1, step=step)
+            call = build.host(rank, (until, until + 1), "c10d::allreduce_", step=step)
+            asked[rank], each[rank] = until, {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            build.step(rank, step, (at, at + 200 * MS))
+        end = max(asked.values()) + 5 * MS
+        build.collective({r: (b + 2, end) for r, b in asked.items()}, step=step, each=each)
+        for rank in range(2):
+            build.host(rank, (end, at + 200 * MS), "aten::add_", step=step)
+    found = found_by(build.con, "straggler")["straggler"]
+    assert "Rank 1 runs aten::copy_ 4 times, 40.0 ms in every step" in found["evidence"]
+    assert found["advice"].startswith("Divide the work evenly, or leave out what only this rank")

@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least half of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
@@ -24,8 +24,9 @@ SELECT
     || CASE WHEN m.step IS NULL THEN format(', and {} for it', w.waits) ELSE format(' in step {}; {}', m.step, w.waits) END AS title,
     [b.rank] AS ranks,
     b.cost_ns,
-    -- what is divided unevenly is not done by nobody when it is divided evenly
-    CASE WHEN w.is_divided OR w.is_share THEN 'kind=compute like=mean'
+    -- what is divided unevenly is not done by nobody when it is divided evenly; where inputs are not larger in all steps, step by step
+    CASE WHEN w.is_divided THEN concat_ws(' ', 'step=' || x.steps, 'kind=compute like=mean')
+    WHEN w.is_share THEN 'kind=compute like=mean'
     ELSE format('rank={} ', b.rank) || CASE b.cause
         WHEN 'compute' THEN 'kind=compute like=median'
         WHEN 'host_bound' THEN 'kind=launch like=median'
@@ -75,18 +76,18 @@ FROM {{ ref('blame') }} AS b
 LEFT JOIN tw_late_causes() AS c USING (cause)
 LEFT JOIN (FROM {{ ref('late_steps') }} WHERE is_most) AS m ON m.rank = b.rank
 LEFT JOIN (
-    SELECT rank, arg_max(what, times_mean) AS what, max(times_mean) AS times_mean
     FROM (
-        SELECT rank, 'split sizes of all_to_all' AS what, times_mean FROM {{ ref('split_sizes') }} UNION ALL SELECT rank, 'input sizes of ' || tw_shortened(name), times_mean FROM {{ ref('input_shares') }}
+        SELECT rank, 'split sizes of all_to_all' AS what, times_mean, NULL AS steps FROM {{ ref('split_sizes') }}
+        UNION ALL SELECT rank, 'input sizes of ' || tw_shortened(name), times_mean, steps FROM {{ ref('input_shares') }}
     )
-    GROUP BY rank
+    QUALIFY row_number() OVER (PARTITION BY rank ORDER BY times_mean DESC, what) = 1
 ) AS x ON x.rank = b.rank
 LEFT JOIN (
     SELECT v.*
     FROM {{ ref('differences') }} AS v JOIN {{ ref('blame') }} AS b ON b.rank = v.rank
-    -- that it idles says more than nothing: when
-    WHERE 2 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle'))
-    QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.excess_ns DESC, v.kind, v.name) = 1
+    -- that it idles says more than nothing: when; what it does more often says why, what only takes longer says where
+    WHERE 3 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle'))
+    QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.count_per_step <= v.others_count, v.excess_ns DESC, v.kind, v.name) = 1
 ) AS d ON d.rank = b.rank
 CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (

@@ -7,6 +7,7 @@
 -- column: rank INTEGER | global rank
 -- column: name VARCHAR | the operator, or the kernel that it launches
 -- column: times_mean DOUBLE | elements of the input that is most uneven / the mean over the ranks
+-- column: steps VARCHAR | the first and the last step in which it has more of that than the mean, as 'step=' has them; NULL: in all of them
 WITH named AS (
     SELECT DISTINCT name
     FROM (
@@ -16,7 +17,7 @@ WITH named AS (
     WHERE rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute')
 ),
 calls AS MATERIALIZED (
-    SELECT o.rank, o.name, h.op_id, h.arguments_hash
+    SELECT o.rank, o.step, o.name, h.op_id, h.arguments_hash
     FROM device_ops AS o
     LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
     JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
@@ -29,17 +30,26 @@ shapes AS (
         FROM (SELECT arguments_hash, min(op_id) AS op_id FROM calls GROUP BY arguments_hash) AS c JOIN host_ops AS h USING (op_id)
     ) AS s
 ),
-totals AS (
-    SELECT c.rank, c.name, s.place, count(*) AS calls, sum(list_product(s.dims)) AS elements
+in_steps AS (
+    SELECT
+        c.rank, c.name, s.place, c.step, count(*) AS calls, sum(list_product(s.dims)) AS elements,
+        elements > avg(elements) OVER (PARTITION BY c.name, s.place, c.step) AS is_more
     FROM calls AS c JOIN shapes AS s USING (arguments_hash)
     WHERE len(s.dims) > 0
-    GROUP BY c.rank, c.name, s.place
+    GROUP BY c.rank, c.name, s.place, c.step
+),
+totals AS (
+    SELECT
+        rank, name, place, sum(calls) AS calls, sum(elements) AS elements,
+        CASE WHEN count(step) FILTER (is_more) < count(step) THEN min(step) FILTER (is_more) || '-' || max(step) FILTER (is_more) END AS steps
+    FROM in_steps
+    GROUP BY rank, name, place
 ),
 shares AS (
     SELECT
-        rank, name, elements / nullif(avg(elements) OVER over_ranks, 0) AS times_mean,
+        rank, name, steps, elements / nullif(avg(elements) OVER over_ranks, 0) AS times_mean,
         min(calls) OVER over_ranks = max(calls) OVER over_ranks AND count(*) OVER over_ranks = (SELECT count(*) FROM ranks) AS is_alike
     FROM totals
     WINDOW over_ranks AS (PARTITION BY name, place)
 )
-SELECT rank, name, max(times_mean) AS times_mean FROM shares WHERE is_alike GROUP BY rank, name
+SELECT rank, name, max(times_mean) AS times_mean, arg_max(steps, times_mean) AS steps FROM shares WHERE is_alike GROUP BY rank, name
