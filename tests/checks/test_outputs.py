@@ -64,6 +64,7 @@ def test_the_example_stops_the_straggler(
         "peak memory: no value: no rows; memory needs memory events: profile_memory=True of the"
         " PyTorch profiler, or --cuda-memory-usage=true of nsys\n"
         "6 limits: 3 ok, 2 failed (step time, exposed communication), 1 skipped\n"
+        f"what changed: traceweave compare {base} {new}\n"
         f"wrote {junit}\n"
     )
     assert out.startswith("Comparable with care: memory events recorded in base only")

@@ -11,6 +11,7 @@ import pytest
 import traceweave
 from traceweave.cli.blocks import block_lines
 from traceweave.cli.main import main
+from traceweave.cli.verdict import verdict_lines
 
 ROW = {
     "severity": "critical", "title": "Rank 2 waits for data", "ranks": [2], "cost_ns": 39_600_000,
@@ -88,3 +89,9 @@ def test_costs_are_said_not_to_add_up_where_there_are_two(
         assert main(["findings", str(database), "-p", f"min_share={share}"]) == 0
         said.append("costs do not add up" in capsys.readouterr().err)
     assert said == [True, False]
+
+
+def test_findings_without_a_cost_are_counted() -> None:
+    [said, command] = verdict_lines([], [{"cost_ns": None}] * 2, "run.duckdb")
+    assert said == "no finding costs time, 2 other findings:"
+    assert command == "  traceweave analyze findings run.duckdb"

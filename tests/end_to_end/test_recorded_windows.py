@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.marks import first_at_once
+from traceweave.errors import InputError
 from traceweave.replay.model import Model
 
 KERNEL_US = 100
@@ -109,6 +110,17 @@ def test_launches_before_the_device_is_recorded_are_no_loss(
     with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:
         kinds = run.analyze("recording")
     assert kinds["verdict"].iloc[0] == verdict
+
+
+def test_a_step_of_a_rank_is_in_one_file(tmp_path: Path) -> None:
+    """Two jobs of one container after each other have the same process ids, ranks and steps."""
+    for name, start in [("one", 1_000_000), ("two", 31_000_000)]:
+        events = [*_launches([start + 100]), _step(4, start, 1000)]
+        _write(tmp_path / "traces" / f"{name}.pt.trace.json", events)
+    expected = r"one\.pt\S* and \S*two\.pt\S* both have step 4 of rank 0: they are of two runs"
+    with pytest.raises(InputError, match=expected):
+        _open(tmp_path / "traces", tmp_path / "run.duckdb")
+    assert not (tmp_path / "run.duckdb").exists()
 
 
 @first_at_once()

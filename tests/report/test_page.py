@@ -61,7 +61,7 @@ def test_columns_without_values_are_named_once_and_sentences_are_many_columns() 
     table = Table("t", "T", columns, ((0, None, "x" * 40, 1_000), (1, None, "", None)), note="N.")
     known = table.known()
     assert [column.label for column in known.columns] == ["Rank", "Try", "Cost"]
-    assert known.note == "Not known here: Host. N."
+    assert known.note == "Without a value: Host. N."
     assert known.rows == ((0, "x" * 40, 1_000), (1, "", None))
     assert known.labels() == ["Rank", "To do Try", "Cost us"]
     assert known.known() is known

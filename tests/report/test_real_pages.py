@@ -86,6 +86,14 @@ def test_every_table_can_be_seen_on_screens_of_any_width(
 
 
 @nightly
+def test_the_numbers_of_a_step_are_in_one_row(simulated: Path, chromium: Chromium) -> None:
+    tops = "[...document.querySelectorAll('.figures li')].map(item => item.offsetTop)"
+    with chromium.open(simulated, 1280) as visit:
+        found = visit.page.evaluate(tops)
+    assert len(found) == 7
+    assert len(set(found)) == 1
+
+
 def test_the_wheel_is_given_back_and_a_card_leads_to_its_place(
     simulated: Path, chromium: Chromium
 ) -> None:

@@ -86,12 +86,14 @@ def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> Non
 
 
 def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, world_size=8)
-    write(tmp_path / "b.json", (0, 2), rank=1, pid=2, world_size=2)
+    for name, rank, size in [("before", 0, 8), ("after", 1, 2)]:
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "t.json", (0, 2), rank=rank, pid=rank + 1, world_size=size)
 
-    with pytest.raises(InputError, match=r"2 runs lie here \(world sizes 8 and 2\)"):
+    with pytest.raises(InputError, match=r"2 runs lie here \(world sizes 2 and 8\)") as error:
         look(tmp_path)
-    assert ranks_of(look(tmp_path, one_run=True)) == {"a.json": [0], "b.json": [1]}
+    assert re.findall(r"UTC, (.*)", str(error.value)) == ["after/t.json", "before/t.json"]
+    assert len(look(tmp_path, one_run=True).sources) == 2
 
 
 @pytest.mark.parametrize("apart", [60, 3000])

@@ -122,7 +122,8 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+        hint = "; --init writes it" if isinstance(error, FileNotFoundError) else ""
+        raise UsageError(f"{path}: cannot be read: {error.strerror}{hint}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not TOML: {error}") from error
     rules = data.pop("rule", None)

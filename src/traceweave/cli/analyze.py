@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     "--list",
     "list_",
     is_flag=True,
-    help="List the analyses with their parameters; with NAME, explain this one.",
+    help="List the analyses; with NAME, explain this one, its parameters and its columns.",
 )
 @click.option(
     "--sql",

@@ -1,8 +1,6 @@
-"""The analyses in words: all of them in a few lines each, or one with everything it says."""
+"""The analyses in words: all of them by their questions, or one with everything it says."""
 
 from __future__ import annotations
-
-import textwrap
 
 import click
 
@@ -12,17 +10,14 @@ from traceweave.cli.output import text_width
 
 
 def print_catalog() -> None:
-    """Print every analysis with its question and parameters, by topic."""
+    """Print every analysis with its question, by topic."""
     topic, width = "", text_width()
     for analysis in analyses.catalog():
         if analysis.topic != topic:
             click.echo(f"{chr(10) if topic else ''}{analysis.topic.capitalize()}\n")
             topic = analysis.topic
-        click.echo(textwrap.fill(f"{analysis.name}: {analysis.answers}", width))
-        for parameter in analysis.parameters:
-            choices = ", ".join(choice for choice, _ in parameter.choices)
-            meaning = f"{parameter.meaning} ({choices})" if choices else parameter.meaning
-            click.echo(text_item(f"{_option(parameter)}  {meaning}", width))
+        click.echo(text_item(f"{analysis.name}: {analysis.answers}", width))
+    click.echo("\nThe parameters and columns of one: traceweave analyze NAME --list")
 
 
 def print_analysis(analysis: analyses.Analysis) -> None:

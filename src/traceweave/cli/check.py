@@ -87,6 +87,7 @@ def check(
     are not comparable, or every limit was skipped; 2 if the rules file is wrong.
     """
     from traceweave.checks import read_rules
+    from traceweave.cli.blocks import named
     from traceweave.cli.output import note
     from traceweave.cli.progress import waiting
     from traceweave.targets import is_stream
@@ -111,6 +112,8 @@ def check(
     for text in result.remarks:
         note(text)
     note(result.summary)
+    if baselines and not result.ok:
+        note(f"what changed: traceweave compare {named(baselines[0])} {named(database)}")
     for path in (junit, *(path for _, path in annotations if str(path) != "-")):
         if path is not None and not is_stream(path):
             note(f"wrote {path}")

@@ -41,13 +41,14 @@ def print_verdict(database: Path) -> None:
     with api.open(database, frames="arrow") as run:
         health = run.health().to_pylist()
         findings = run.findings().to_pylist()
-    for line in _lines(health, findings, named(database)):
+    for line in verdict_lines(health, findings, named(database)):
         tell(without_secrets(line))
 
 
-def _lines(
+def verdict_lines(
     health: list[Mapping[str, Any]], findings: list[Mapping[str, Any]], database: str
 ) -> Iterator[str]:
+    """Yield what is said of a run with these rows of health and findings."""
     for row in health:
         if row["answer"] == "step time" and row["value"] is not None:
             yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
@@ -56,5 +57,6 @@ def _lines(
         yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))
     rest = len(findings) - len(costly[:MOST])
     if rest or not costly:
-        yield f"{words.plural(rest, 'more finding')}:" if costly else "no finding costs time:"
+        others = words.plural(rest, "more finding" if costly else "other finding")
+        yield f"{others}:" if costly else f"no finding costs time, {others}:"
         yield f"  traceweave analyze findings {database}"

@@ -68,7 +68,7 @@ def _hosts(inputs: Inputs) -> str:
 
 def _gpus(inputs: Inputs) -> str:
     if inputs.is_cpu_run:
-        return "none: no GPU work was recorded, so there are no GPU-hours to lose"
+        return "none recorded"
     models = Counter(
         r["gpu_name"] or "GPU, model not named" for r in inputs.ranks if r["timeline"] == "gpu"
     )

@@ -105,7 +105,7 @@ class Table:
             self,
             columns=tuple(compress(self.columns, known)),
             rows=tuple(tuple(compress(row, known)) for row in self.rows),
-            note=" ".join(filter(None, (f"Not known here: {', '.join(missing)}.", self.note))),
+            note=" ".join(filter(None, (f"Without a value: {', '.join(missing)}.", self.note))),
         )
 
     def heads(self) -> list[Head]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from os.path import abspath, commonpath, relpath
 
 from traceweave.errors import InputError, UsageError
 from traceweave.sources.model import Process, Trace
@@ -38,11 +39,11 @@ class Run:
         """Ranks in it, ascending."""
         return sorted({p.rank for t in self.traces for p in t.processes if p.rank is not None})
 
-    def describe(self) -> str:
-        """Return one line: number, ranks, world size, start, files."""
+    def describe(self, root: str) -> str:
+        """Return one line: number, ranks, world size, start, files as they lie below `root`."""
         sizes = {p.world_size for t in self.traces for p in t.processes if p.world_size is not None}
         world = f" of {sizes.pop()}" if len(sizes) == 1 else ""
-        names = sorted(trace.path.name for trace in self.traces)
+        names = sorted(relpath(trace.path, root) for trace in self.traces)
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
         ranks = name_ranks(self.ranks) if self.ranks else "ranks unknown"
         return (
@@ -85,7 +86,8 @@ def choose_run(runs: Sequence[Run], number: int | None) -> Run:
     """
     if number is None and len(runs) == 1:
         return runs[0]
-    listing = [run.describe() for run in runs]
+    root = commonpath([abspath(trace.path.parent) for run in runs for trace in run.traces])
+    listing = [run.describe(root) for run in runs]
     if number is None:
         reason = why_apart(runs[0].traces, runs[1].traces)
         raise InputError(

@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; and where it is a batch of an inference engine that has more to do than others: batches do. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where others are as long for the same reason, which one_off_stall or straggler names: at least half of the cost is a stall of several steps, or waiting for a straggler in several steps. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -19,6 +19,18 @@ launched AS (
     FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t JOIN gpu_ops AS o ON list_contains(g.ranks, o.rank)
     WHERE g.grew = 'compute' AND o.category = 'compute' AND o.step IS NOT NULL
     HAVING count(*) > 0
+),
+-- the kernel, or without a GPU the operator without those inside it, that takes most longer there than in a mean other step
+more AS (
+    SELECT name, more_ns
+    FROM (
+        SELECT o.name, sum(CASE WHEN o.step = g.step THEN o.ns ELSE -o.ns / (t.steps - 1) END) / len(any_value(g.ranks)) AS more_ns
+        FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t JOIN {{ ref('own_times') }} AS o ON list_contains(g.ranks, o.rank)
+        WHERE g.grew = 'compute' AND o.step IS NOT NULL
+        GROUP BY o.name
+    )
+    WHERE more_ns > 0
+    QUALIFY row_number() OVER (ORDER BY more_ns DESC, name) = 1
 ),
 -- how much longer than in a mean other step those ranks waited there for one
 late AS (
@@ -47,11 +59,12 @@ SELECT
         ELSE 'Idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '')
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
+    || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)), '')
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
     CASE
         WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'Code was compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
-        WHEN g.grew = 'compute' THEN CASE WHEN m.has_gpu THEN 'See which kernels took longer in that step: evaluation, longer inputs, clock rates'
-            ELSE format('See which operators took longer in it (host_ops -p step={}): evaluation, longer inputs, other load on the cores', t.longest) END
+        WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
+            || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, t.longest, w.since_step)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
@@ -63,6 +76,7 @@ LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
 LEFT JOIN {{ ref('late_steps') }} AS w ON w.rank = l.rank AND w.step = t.longest
 LEFT JOIN launched AS a ON TRUE
+LEFT JOIN more AS o ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
 LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM {{ ref('compiling') }} GROUP BY step) AS k ON k.step = t.longest
 CROSS JOIN {{ ref('mean_step') }} AS m
@@ -72,3 +86,14 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t
     AND NOT (coalesce(NOT starts_with(g.grew, 'idle'), FALSE) AND EXISTS (FROM steps WHERE source = 'engine'))
     -- a first step that is long because ranks began to record at different moments says nothing of steps
     AND NOT coalesce(t.longest = (SELECT min(step) FROM {{ ref('budget') }}) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)
+    -- what several steps have in common says more than the longest of them
+    AND NOT EXISTS (
+        FROM {{ ref('idling') }} AS i
+        WHERE i.cause <> 'compilation' AND g.grew = 'idle: ' || i.cause AND len(i.stalled_steps) > 1 AND list_contains(i.stalled_steps, t.longest)
+            AND 2 * i.stall_ns >= t.mean_ns - t.p50_ns
+    )
+    AND NOT EXISTS (
+        FROM {{ ref('blame') }} AS b
+        WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns
+            AND NOT EXISTS (FROM {{ ref('late_steps') }} AS o WHERE o.rank = b.rank AND o.is_most)
+    )

@@ -11,19 +11,8 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
-WITH operators AS (
-    FROM device_ops WHERE timeline = 'cpu' AND category = 'compute'
-),
-inside AS (
-    SELECT h.parent_id AS op_id, sum(o.duration_ns) AS ns FROM operators AS o JOIN host_ops AS h USING (op_id) GROUP BY ALL
-),
-things AS (
-    SELECT rank, step, 'kernel' AS kind, name, count(*) AS n, sum(duration_ns) AS ns FROM gpu_ops WHERE category = 'compute' GROUP BY ALL
-    UNION ALL
-    -- without the operators inside: only what does the work has the shapes that tell how much it is
-    SELECT o.rank, o.step, 'operator', o.name, count(*), sum(o.duration_ns - coalesce(i.ns, 0))
-    FROM operators AS o LEFT JOIN inside AS i ON i.op_id = o.op_id
-    GROUP BY ALL
+WITH things AS (
+    SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }}
     UNION ALL
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', regexp_replace(name, '[ _#:]*[0-9]+$', ''), count(*), sum(duration_ns)

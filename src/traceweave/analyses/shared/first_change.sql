@@ -35,6 +35,6 @@ SELECT
     coalesce(b.said, CASE
         WHEN p.most_ns = p.waiting_ns THEN 'Ranks wait for each other: see stragglers'
         WHEN p.most_ns = p.never_ns THEN 'Send less: the step has no compute left to hide it'
-        ELSE coalesce(u.advice, 'Smaller pieces, or another order: compute waits for the results at once')
+        ELSE coalesce(u.advice, 'Another order, or send less: compute waits for the results at once')
     END) AS said
 FROM parts AS p LEFT JOIN best AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS u ON u.scope = 'all'
