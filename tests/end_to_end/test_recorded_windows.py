@@ -121,6 +121,27 @@ def test_a_step_of_a_rank_is_in_one_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=expected):
         _open(tmp_path / "traces", tmp_path / "run.duckdb")
     assert not (tmp_path / "run.duckdb").exists()
+    traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb", one_run=True)
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        assert run.sql("SELECT step FROM steps ORDER BY start_ns").step.tolist() == [4, 9]
+        assert run.sql("SELECT step FROM gpu_ops ORDER BY start_ns").step.tolist() == [4, 9]
+
+
+def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path) -> None:
+    """Two windows of one engine: its batches have no numbers of their own."""
+    for name, start in [("one", 1_000_000), ("two", 31_000_000)]:
+        batches = [
+            {
+                **_step(0, start + 1000 * n, 900),
+                "name": f"execute_context_0(0)_generation_{n + 1}({n})",
+            }
+            for n in range(2)
+        ]
+        events = [*_launches([start + 100, start + 1100]), *batches]
+        _write(tmp_path / "traces" / f"{name}.pt.trace.json", events)
+    with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:
+        assert run.sql("SELECT step FROM steps ORDER BY start_ns").step.tolist() == [0, 1, 2, 3]
+        assert run.sql("SELECT step FROM gpu_ops ORDER BY start_ns").step.tolist() == [0, 1, 2, 3]
 
 
 @first_at_once()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import duckdb
 
-from traceweave.errors import InputError, UsageError
+from traceweave.errors import UsageError
 from traceweave.ingestion.load import Outcome, Progress, Silent, as_measured, load_all
 from traceweave.ingestion.record import (
     note_ranks_beyond_the_job,
@@ -18,6 +18,7 @@ from traceweave.ingestion.record import (
     record,
 )
 from traceweave.ingestion.recording import judge_recording, leave_out_unknown
+from traceweave.ingestion.repeated_steps import number_apart
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.room import fitting_jobs
 from traceweave.ingestion.sharded import load_into, loading, split_known
@@ -41,11 +42,6 @@ from traceweave.words import shortened
 _RANGE_NAMES = """
 SELECT name FROM base.host_ops WHERE kind IN ('annotation', 'nvtx')
 GROUP BY name ORDER BY count(*) DESC, name LIMIT 5
-"""
-
-_REPEATED = """
-SELECT rank, step, min(path), max(path) FROM base.steps JOIN sources USING (source_id)
-GROUP BY rank, step HAVING count(*) > 1 ORDER BY rank, step LIMIT 1
 """
 
 
@@ -117,7 +113,7 @@ def ingest(
         )
         leave_out_unknown(draft.con, outcomes)
         results = record(draft.con, replace(found, notes=notes), outcomes)
-        _refuse_repeated_steps(draft.con)
+        number_apart(draft.con, one_run)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
         recording = judge_recording(draft.con)
@@ -215,17 +211,6 @@ def _check_one_run(traces: Sequence[Trace], chosen: bool, said: bool) -> tuple[s
     if not said or nothing_differs(traces):
         return ()
     return ("read as one run (--one-run), although times, GPUs, versions or processes differ",)
-
-
-def _refuse_repeated_steps(con: duckdb.DuckDBPyConnection) -> None:
-    """Raise InputError if a step of a rank is in two files: whatever is asked per step would count
-    the two as one.
-    """
-    for rank, step, one, other in con.execute(_REPEATED).fetchall():
-        raise InputError(
-            f"{one} and {other} both have step {step} of rank {rank}: they are of two runs, or of"
-            " recordings that number their steps anew; read each by itself"
-        )
 
 
 def _rules(ranks: Mapping[str, int | Sequence[int]] | None, rank_from: str | None) -> RankRules:
