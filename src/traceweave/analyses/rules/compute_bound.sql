@@ -10,13 +10,12 @@ SELECT
     format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
         tw_percent(compute_ns / step_ns), unit) AS evidence,
     CASE
-        WHEN has_gpu AND is_torch THEN format('Faster kernels: {}; see kernels', array_to_string([
-            'lower precision',
-            CASE WHEN k.softmax_ns > 0 AND k.attention_ns IS NULL THEN 'fused attention' END,
-            CASE WHEN has_optimizer THEN 'fused optimizers' END,
-            CASE WHEN k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
-        ], ', '))
-        WHEN has_gpu THEN 'Faster kernels: see kernels'
+        WHEN has_gpu THEN 'Faster kernels: ' || coalesce(nullif(array_to_string([
+            CASE WHEN is_torch AND NOT is_narrow THEN 'lower precision' END,
+            CASE WHEN is_torch AND k.softmax_ns >= {{ param('min_share') }} * k.all_ns AND k.attention_ns IS NULL THEN 'fused attention' END,
+            CASE WHEN is_torch AND has_optimizer AND NOT has_fused_optimizer THEN 'fused optimizers' END,
+            CASE WHEN is_torch AND k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
+        ], ', '), '') || '; ', '') || 'see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
     END AS advice
 FROM (
