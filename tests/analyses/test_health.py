@@ -137,11 +137,13 @@ def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
 def test_a_run_without_any_gpu_work_is_about_its_host(build: Builder) -> None:
     build.rank(0)
     build.step(0, 0, (0, 1_000_000))
-    build.host(0, (0, 900_000), "aten::mm", step=0)
+    build.host(0, (0, 450_000), "aten::mm", step=0)
+    build.host(0, (450_000, 900_000), "aten::add", step=0)
     assert "no GPU work" not in {r["answer"] for r in rows(build.con, "health")}
     found = {r["rule"]: r["evidence"] for r in rows(build.con, "findings")}
     assert found["compute_bound"] == (
-        "No GPU work was recorded; operators on the CPU run for 90.0% of the step"
+        "No GPU work was recorded; operators on the CPU run for 90.0% of the step."
+        " Each step runs 2 operators, one per 450 us of compute"
     )
 
 

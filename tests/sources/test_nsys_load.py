@@ -116,8 +116,14 @@ def test_copies_and_sets(tmp_path: Path) -> None:
 
 
 def test_a_program_of_one_kernel_is_no_doubtful_record(tmp_path: Path) -> None:
-    """Its data is copied in 60 pieces; of 60 kernels one that is as long would be doubtful."""
-    for kernels, doubts in ((1, []), (60, [("one op",)])):
+    """Its data is copied in 60 pieces; of 60 kernels one that is as long would be doubtful, and
+    so would a copy, unless it moves most of the bytes."""
+    for kernels, copied, doubts in (
+        (1, None, []),
+        (60, None, [("one op",)]),
+        (60, 64, [("one op",)]),
+        (60, 9_999, []),
+    ):
         place = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": process(11)}
         copies = [
             {"start": 10 * n, "end": 10 * n + 4, "correlationId": n, "bytes": 64, "copyKind": 1,
@@ -125,10 +131,12 @@ def test_a_program_of_one_kernel_is_no_doubtful_record(tmp_path: Path) -> None:
             for n in range(1, 61)
         ]  # fmt: skip
         ops = [kernel(11, 1000 * n, 1000 * n + 10, 100 + n, "sum") for n in range(1, kernels)]
-        ops.append(kernel(11, 100_000, 190_000, 99, "sum"))
+        ops.append(kernel(11, 100_000, 100_010 if copied else 190_000, 99, "sum"))
+        if copied:
+            copies[-1] |= {"start": 200_000, "end": 290_000, "bytes": copied}
         loaded = load_export(
             write_export(
-                tmp_path / f"{kernels}.sqlite",
+                tmp_path / f"{kernels}_{copied}.sqlite",
                 CUPTI_ACTIVITY_KIND_KERNEL=ops,
                 CUPTI_ACTIVITY_KIND_MEMCPY=copies,
                 CUPTI_ACTIVITY_KIND_RUNTIME=[

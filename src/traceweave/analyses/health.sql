@@ -12,11 +12,11 @@
 -- column: step BIGINT | the step it is about; NULL: all, or none in particular
 -- column: proof VARCHAR | the analysis that shows the rows behind it: traceweave analyze <proof>
 -- order: line
--- caveat: step time is the mean over the steps and ranks, length_ns of steps; fixes and costs are of the same.
+-- caveat: fixes and costs are of the step time, the mean over the steps and ranks (length_ns of steps); where no step is marked, of the mean recording.
 -- caveat: a rank without GPU ops, in a run where others have some, is left out of all numbers; the answer 'no GPU work' counts such ranks.
 -- caveat: the parts of the time budget are shares of the mean window of breakdown, idle time split by idle_causes; they add up to 100 %.
 -- caveat: 'fix 1' to 'fix 3' are what the mean step gains by the best fixes of fixes, each after those before it; what gains less than 1 % is left out.
--- caveat: recording comes first: whether the records are fit to judge; where no step is marked, its value is the mean length of the recordings.
+-- caveat: recording comes first: whether the records are fit to judge; its value is the mean recording where no step is marked.
 -- caveat: findings says what each of these costs and what to try.
 WITH totals AS MATERIALIZED (
     SELECT

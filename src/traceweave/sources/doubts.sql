@@ -5,7 +5,7 @@ CREATE OR REPLACE TEMP TABLE new_doubts AS
 WITH ops AS MATERIALIZED (
     SELECT g.*, l.step, l.launch_start_local_ns, c.category
     FROM (
-        SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns
+        SELECT rank, op_id, kind, name, correlation, launch_op_id, start_local_ns, duration_ns, CASE WHEN kind = 'memcpy' THEN bytes END AS copied_bytes
         FROM new_gpu_ops
         -- pages of managed memory the driver moves by itself: no call does, and they are no work of the program
         WHERE rank IS NOT NULL AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)
@@ -20,6 +20,7 @@ per_rank AS MATERIALIZED (
         count(*) FILTER (kind NOT IN ('memcpy', 'memset')) AS kernels,
         max(duration_ns) AS longest_ns,
         arg_max(op_id, duration_ns) AS longest,
+        CAST(sum(copied_bytes) AS BIGINT) AS copied_bytes,
         CAST(sum(duration_ns) AS BIGINT) AS busy_ns,
         min(launch_start_local_ns) AS first_launch_ns,
         max(launch_start_local_ns) AS last_launch_ns,
@@ -97,13 +98,13 @@ no_launches AS (
 ),
 
 -- One of many ops that is most of the GPU's time: of those recorded the longest of fifty is 44 % of it. A program may be one
--- kernel, and copies of its data are no others. Communication can wait that long; what computes that long in one step, and in no other, makes that step no step of the rank.
+-- kernel, and copies of its data are no others. Communication can wait that long; what computes that long in one step, and in no other, makes that step no step of the rank. A copy of most of the bytes that are copied is as long as these take.
 one_op AS (
     SELECT
         r.rank, o.step, 'one op' AS kind, r.longest_ns AS count, r.busy_ns AS total,
         o.step IS NOT NULL AND r.rank IN (FROM marked) AND (o.category IS DISTINCT FROM 'communication') AS is_unknown
     FROM per_rank AS r JOIN ops AS o ON o.op_id = r.longest
-    WHERE r.kernels >= 50 AND 2 * r.longest_ns > r.busy_ns
+    WHERE r.kernels >= 50 AND 2 * r.longest_ns > r.busy_ns AND coalesce(2 * o.copied_bytes <= r.copied_bytes, TRUE)
 ),
 
 -- Kernels launched in the recording; of those before it no file tells more.

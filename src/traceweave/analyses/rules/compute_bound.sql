@@ -8,15 +8,16 @@
 SELECT
     format(CASE WHEN has_gpu THEN '{} computes {} of its time' ELSE '{} runs operators {} of its time' END, each_unit, tw_percent(compute_ns / step_ns)) AS title,
     format('{} for {} of the {}', CASE WHEN has_gpu THEN 'Compute runs' ELSE 'No GPU work was recorded; operators on the CPU run' END,
-        tw_percent(compute_ns / step_ns), unit) AS evidence,
+        tw_percent(compute_ns / step_ns), unit)
+        -- where they are many, much of that is calling them
+        || coalesce(format('. {} runs {}, one per {} of compute', each_unit, tw_about(o.count / windows, 'operator'), tw_time(compute_ns * windows / nullif(o.count, 0))), '') AS evidence,
     CASE
-        WHEN has_gpu AND is_torch THEN format('Faster kernels: {}; see kernels', array_to_string([
-            'lower precision',
-            CASE WHEN k.softmax_ns > 0 AND k.attention_ns IS NULL THEN 'fused attention' END,
-            CASE WHEN has_optimizer THEN 'fused optimizers' END,
-            CASE WHEN k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
-        ], ', '))
-        WHEN has_gpu THEN 'Faster kernels: see kernels'
+        WHEN has_gpu THEN 'Faster kernels: ' || coalesce(nullif(array_to_string([
+            CASE WHEN is_torch AND NOT is_narrow THEN 'lower precision' END,
+            CASE WHEN is_torch AND k.softmax_ns >= {{ param('min_share') }} * k.all_ns AND k.attention_ns IS NULL THEN 'fused attention' END,
+            CASE WHEN is_torch AND has_optimizer AND NOT has_fused_optimizer THEN 'fused optimizers' END,
+            CASE WHEN is_torch AND k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
+        ], ', '), '') || '; ', '') || 'see kernels'
         ELSE 'See host_ops; if the run has a GPU, record CUDA activity. A truncated file lacks its kernels'
     END AS advice
 FROM (
@@ -31,5 +32,9 @@ FROM (
         sum(duration_ns) FILTER (WHERE class = 'attention') AS attention_ns
     FROM gpu_ops
     WHERE category = 'compute'
-) AS k
+) AS k CROSS JOIN (
+    SELECT count(*) AS count
+    FROM host_ops AS h CROSS JOIN {{ ref('mean_step') }} AS s
+    WHERE NOT s.has_gpu AND h.kind = 'op' AND (h.step IS NOT NULL OR NOT s.has_steps)
+) AS o
 WHERE compute_ns >= {{ param('compute_bound_share') }} * step_ns

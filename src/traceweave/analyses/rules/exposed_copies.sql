@@ -51,7 +51,8 @@ SELECT
     CASE
         -- what is copied there is needed there: another stream would not hide it
         WHEN m.kind IN ('DtoD', 'memset') AND g.is_torch
-            THEN 'Avoid them: see in copies and ranges which operators make them (contiguous, cat, clone, zeros); write results in place, or let torch.compile fuse them'
+            THEN 'Avoid them: see in copies and ranges which operators make them (contiguous, cat, clone, zeros); write results in place'
+                || CASE WHEN g.is_compiled THEN '' ELSE ', or let torch.compile fuse them' END
         WHEN m.kind IN ('DtoD', 'memset') THEN 'Avoid them: use data where it lies, and write results in place'
         WHEN s.exposed_memory_ns - o.cost_ns > s.compute_ns
             THEN format('Avoid them: keep the data on the GPU, or copy less of it. Beside compute, on a separate stream, no more than {} of them can hide', tw_time(s.compute_ns))

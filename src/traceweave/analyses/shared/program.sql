@@ -3,7 +3,9 @@
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
 -- column: is_compiled BOOLEAN | code that torch.compile made runs
+-- column: is_narrow BOOLEAN | kernels that compute in 16 bits or fewer, by their names, are at least half of its compute
 -- column: has_optimizer BOOLEAN | parameters are updated
+-- column: has_fused_optimizer BOOLEAN | by kernels that do all of an update
 -- column: is_graphed BOOLEAN | CUDA or HIP graphs launched what runs for at least half of the time of its GPU ops
 -- column: repeats BOOLEAN | what it runs on its GPU it runs again: several steps, or most kernels run three times or more
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
@@ -14,8 +16,14 @@ SELECT
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
         OR EXISTS (FROM (SELECT DISTINCT name FROM gpu_ops) WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
+    coalesce((
+        SELECT 2 * sum(time_ns) FILTER ({{ names('narrow_kernels', 'name') }} = 'yes') >= sum(time_ns)
+        FROM (SELECT name, sum(duration_ns) AS time_ns FROM gpu_ops WHERE category = 'compute' GROUP BY name)
+    ), FALSE) AS is_narrow,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
         OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
+    -- scaling of losses comes with any
+    EXISTS (FROM gpu_ops WHERE class = 'optimizer' AND NOT contains(name, 'amp_update_scale')) AS has_fused_optimizer,
     coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(duration_ns) FROM gpu_ops), FALSE) AS is_graphed,
     (SELECT count(DISTINCT step) > 1 FROM steps) OR coalesce((
         SELECT 2 * sum(runs) FILTER (WHERE runs > 2) >= sum(runs)
