@@ -24,6 +24,9 @@ _ALSO_SAYING = re.compile(
 )
 """Those of packages, by their full names: they are imported where somebody needs them."""
 
+_IN_A_FUNCTION = re.compile(r"executing the UDF: (RuntimeError|MemoryError|OSError): ")
+"""What DuckDB says of one of the built-in errors that came in a function of ours."""
+
 
 def what_ran_out(error: BaseException | None) -> str | None:
     """Return in a few words what ran out, if that is why an error, or one that led to it, came;
@@ -49,6 +52,8 @@ def _is_of_resources(error: BaseException) -> bool:
     if name.endswith(".OutOfMemoryException"):
         return True
     says = isinstance(error, _SAYING) or _ALSO_SAYING.fullmatch(name) is not None
+    if name.endswith(".InvalidInputException"):
+        says = _IN_A_FUNCTION.search(str(error)) is not None
     return says and _SAID.search(str(error)) is not None
 
 

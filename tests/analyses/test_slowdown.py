@@ -57,7 +57,6 @@ def test_a_job_without_stragglers_is_not_slowed_down(
     assert found["share"].isna().all()
 
 
-@nightly
 def test_a_longer_last_stage_is_told_from_a_slow_rank(
     simulated_database: Callable[[Config], Path],
 ) -> None:

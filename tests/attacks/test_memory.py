@@ -31,6 +31,7 @@ from traceweave.sources import kineto
 from traceweave.sources.kineto import reader
 from traceweave.store import draft
 
+_UDF = "Invalid Input Error: Python exception occurred while executing the UDF:"
 RAN_OUT: list[BaseException] = [
     MemoryError(),
     pa.ArrowMemoryError("malloc of size 64 failed"),
@@ -41,6 +42,7 @@ RAN_OUT: list[BaseException] = [
     OSError(errno.EMFILE, "Too many open files"),
     ImportError("libx.so: failed to map segment from shared object"),
     duckdb.FatalException("FATAL Error: the database was invalidated: std::bad_alloc"),
+    duckdb.InvalidInputException(f"{_UDF} RuntimeError: can't start new thread"),
 ]
 OF_A_FILE: list[BaseException] = [
     ValueError("the name is 'out of memory'"),
@@ -48,6 +50,7 @@ OF_A_FILE: list[BaseException] = [
     TraceweaveError("cannot allocate memory.json: is empty"),
     OSError(errno.EACCES, "Permission denied"),
     RuntimeError("generator raised StopIteration"),
+    duckdb.InvalidInputException(f"{_UDF} ValueError: the name is 'out of memory'"),
 ]
 
 

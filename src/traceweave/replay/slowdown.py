@@ -206,7 +206,7 @@ def places_of(graph: Graph) -> Places:
     arrival = np.flatnonzero(nodes.sort == ARRIVAL)
     rank = positions(graph, nodes.rank[arrival])
     instance = nodes.instance[arrival]
-    message = graph.instances["is_staged"][instance]
+    message = graph.instances["is_staged"][instance] > 0
     order = np.argsort(instance[message], kind="stable")
     first = np.flatnonzero(np.diff(instance[message][order], append=-1) == 0)
     pairs = np.stack([rank[message][order][first], rank[message][order][first + 1]])
