@@ -12,6 +12,16 @@ from tests.analyses.builders import Builder, found_by
 MS = 1_000_000
 
 
+def _sum(build: Builder, step: int, asked: dict[int, int]) -> int:
+    """Sum what each rank asks for at its moment; returns when that is over, 5 ms after the last."""
+    each, end = {}, max(asked.values()) + 5 * MS
+    for rank, begin in asked.items():
+        call = build.host(rank, (begin, begin + 1), "c10d::allreduce_", step=step)
+        each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+    build.collective({rank: (b + 2, end) for rank, b in asked.items()}, step=step, each=each)
+    return end
+
+
 # what was wrong: "in step 0", the longest by far, and to look for other load on its cores
 def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Rank 1 takes 20 ms for its statistics before a sum that rank 0 waits in, 90 in one of seven
@@ -21,20 +31,16 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
     for rank in range(2):
         build.rank(rank)
     for step, longer in enumerate((90, *[20] * 6)):
-        at = step * 200
-        asked, each = {0: at + 10, 1: at + 10 + longer}, {}
-        stats = ((at + 10) * MS, asked[1] * MS)
+        at = step * 200 * MS
+        asked = {0: at + 10 * MS, 1: at + (10 + longer) * MS}
+        stats = (at + 10 * MS, asked[1])
         build.host(1, stats, "stats", "annotation", step=step)
         build.host(1, stats, "aten::sum", depth=1, step=step)
-        for rank, begin in asked.items():
-            build.step(rank, step, (at * MS, (at + 200) * MS))
-            build.host(rank, (at * MS, (at + 10) * MS), "aten::mm", step=step)
-            call = build.host(rank, (begin * MS, begin * MS + 1), "c10d::allreduce_", step=step)
-            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
-        end = (asked[1] + 5) * MS
-        build.collective({r: (b * MS + 2, end) for r, b in asked.items()}, step=step, each=each)
+        end = _sum(build, step, asked)
         for rank in range(2):
-            build.host(rank, (end, (at + 200) * MS), "aten::add_", step=step)
+            build.step(rank, step, (at, at + 200 * MS))
+            build.host(rank, (at, at + 10 * MS), "aten::mm", step=step)
+            build.host(rank, (end, at + 200 * MS), "aten::add_", step=step)
     found = found_by(build.con, "straggler")["straggler"]
     assert "aten::sum once, 30.0 ms in every step; most others do not" in found["evidence"]
     assert found["advice"].startswith("Most ranks do not do this: on rank 1 leave it out")
@@ -52,16 +58,13 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
         build.rank(rank)
     at = 0
     for step in range(12):
-        asked, each = {}, {}
+        asked = {}
         for rank in range(2):
             rows = 2 if rank and step > 5 else 1
             asked[rank] = at + 40 * MS * rows
             args = {"Input Dims": [[256 * rows, 768], [768, 768]]}
             build.host(rank, (at, asked[rank]), "aten::mm", step=step, args=json.dumps(args))
-            call = build.host(rank, (asked[rank], asked[rank] + 1), "c10d::allreduce_", step=step)
-            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
-        end = max(asked.values()) + 5 * MS
-        build.collective({r: (b + 2, end) for r, b in asked.items()}, step=step, each=each)
+        end = _sum(build, step, asked)
         for rank in range(2):
             build.host(rank, (end, end + 10 * MS), "aten::add_", step=step)
             build.step(rank, step, (at, end + 10 * MS))
@@ -83,7 +86,7 @@ def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
     for rank in range(2):
         build.rank(rank)
     for step in range(8):
-        at, asked, each = step * 200 * MS, {}, {}
+        at, asked = step * 200 * MS, {}
         for rank, (copies, copy, product) in enumerate(((1, 1, 20), (4, 10, 70))):
             until = at + (copies * copy + product) * MS
             build.host(rank, (at, until), "forward", "annotation", step=step)
@@ -91,11 +94,9 @@ def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
                 begin = at + number * copy * MS
                 build.host(rank, (begin, begin + copy * MS), "aten::copy_", depth=1, step=step)
             build.host(rank, (until - product * MS, until), "aten::mm", depth=1, step=step)
-            call = build.host(rank, (until, until + 1), "c10d::allreduce_", step=step)
-            asked[rank], each[rank] = until, {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            asked[rank] = until
             build.step(rank, step, (at, at + 200 * MS))
-        end = max(asked.values()) + 5 * MS
-        build.collective({r: (b + 2, end) for r, b in asked.items()}, step=step, each=each)
+        end = _sum(build, step, asked)
         for rank in range(2):
             build.host(rank, (end, at + 200 * MS), "aten::add_", step=step)
     found = found_by(build.con, "straggler")["straggler"]

@@ -5,18 +5,12 @@ from __future__ import annotations
 import duckdb
 
 from traceweave.errors import InputError
+from traceweave.store.schema import source_tables
 
 _REPEATED = """
 SELECT rank, step, min(path), max(path), min(source) IN ('ProfilerStep', 'nvtx')
 FROM base.steps JOIN sources USING (source_id)
 GROUP BY rank, step HAVING count(*) > 1 ORDER BY rank, step LIMIT 1
-"""
-
-_NUMBERED = """
-SELECT table_name FROM duckdb_columns() SEMI JOIN duckdb_tables() USING (database_oid, table_oid)
-WHERE database_name = current_database() AND schema_name = 'base'
-    AND column_name IN ('rank', 'step', 'source_id')
-GROUP BY table_name HAVING count(*) = 3 ORDER BY table_name
 """
 
 _PLACES = """
@@ -36,18 +30,21 @@ def number_apart(con: duckdb.DuckDBPyConnection, one_run: bool) -> None:
     Raises InputError where a run's own numbers repeat and nobody says that it is `one_run`: a job
     numbers its steps on, but one after the other in a container have the same ranks and processes.
     """
-    for rank, step, one, other, is_marked in con.execute(_REPEATED).fetchall():
-        if is_marked and not one_run:
-            raise InputError(
-                f"{one} and {other} both have step {step} of rank {rank}: they are of two runs, or"
-                " of recordings that number their steps anew; read each by itself, or with"
-                " --one-run, which numbers them on"
-            )
-        con.execute(_PLACES)
-        for (table,) in con.execute(_NUMBERED).fetchall():
-            con.execute(
-                f"UPDATE base.{table} AS t SET step = step + steps_before FROM places AS p"
-                " WHERE t.rank = p.rank AND t.source_id = p.source_id AND steps_before > 0"
-                " AND step IS NOT NULL"
-            )
-        con.execute("DROP TABLE places")
+    repeated = con.execute(_REPEATED).fetchone()
+    if repeated is None:
+        return
+    rank, step, one, other, is_marked = repeated
+    if is_marked and not one_run:
+        raise InputError(
+            f"{one} and {other} both have step {step} of rank {rank}: they are of two runs, or"
+            " of recordings that number their steps anew; read each by itself, or with"
+            " --one-run, which numbers them on"
+        )
+    con.execute(_PLACES)
+    for table in source_tables(con, "rank", "step"):
+        con.execute(
+            f"UPDATE {table} AS t SET step = step + steps_before FROM places AS p"
+            " WHERE t.rank = p.rank AND t.source_id = p.source_id AND steps_before > 0"
+            " AND step IS NOT NULL"
+        )
+    con.execute("DROP TABLE places")

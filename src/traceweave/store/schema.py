@@ -81,13 +81,17 @@ def create_macros(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(script(__package__, "macros.sql"))
 
 
-def source_tables(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the base tables whose rows say which file they are from, asked of DuckDB's catalog."""
+def source_tables(con: duckdb.DuckDBPyConnection, *also: str) -> list[str]:
+    """Return the base tables whose rows say which file they are from, and have the columns `also`,
+    asked of DuckDB's catalog.
+    """
+    columns = ["source_id", *also]
     found = con.execute(
         "SELECT format('base.{}', table_name) FROM duckdb_columns()"
         " SEMI JOIN duckdb_tables() USING (database_oid, table_oid)"
         " WHERE database_name = current_database() AND schema_name = 'base'"
-        " AND column_name = 'source_id' ORDER BY 1"
+        " AND list_contains($1, column_name) GROUP BY 1 HAVING count(*) = len($1) ORDER BY 1",
+        [columns],
     )
     return [name for (name,) in found.fetchall()]
 
