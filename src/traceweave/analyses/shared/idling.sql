@@ -9,7 +9,7 @@
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
--- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time
+-- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time, and stall_share of the step
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
@@ -66,8 +66,10 @@ stall_hosts AS (
         AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
 ),
 longest AS (
-    SELECT i.cause, coalesce(2 * sum(i.longest_ns) > sum(i.idle_ns), FALSE) AS is_one_gap
-    FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step)
+    SELECT
+        i.cause,
+        coalesce(2 * sum(i.longest_ns) > sum(i.idle_ns) AND avg(i.longest_ns) >= {{ param('stall_share') }} * any_value(m.step_ns), FALSE) AS is_one_gap
+    FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step) CROSS JOIN {{ ref('mean_step') }} AS m
     WHERE s.cause IS NULL
     GROUP BY i.cause
 ),
