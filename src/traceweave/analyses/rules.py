@@ -27,7 +27,9 @@ from traceweave.analyses.parameters import literal
 from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
 from traceweave.store.schema import Column, no_rows
 
-RULE_TOPICS = ("ranks and waiting", "communication", "idling and copies", "what costs no time")
+RULE_TOPICS = (
+    *("ranks and waiting", "communication", "idling and copies", "compute", "what costs no time"),
+)
 """What findings are about, in the order in which a reader meets them."""
 
 RULE_COLUMNS = (

@@ -46,6 +46,12 @@ blocking AS MATERIALIZED (
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= {{ param('forward_share') }} * sum(k.bytes)
 ),
+-- and so do those that a function of the backward pass asks for itself (SyncBatchNorm): gradients go when they are summed up
+functions AS MATERIALIZED (
+    SELECT call_id FROM tw_issued_within('backward')
+    WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
+        AND call_id NOT IN (SELECT call_id FROM tw_issued_within('sharding'))
+),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (
     SELECT g.group_id, g.size = count(r.rank) AS is_recorded
@@ -73,11 +79,11 @@ SELECT
     e.is_staged,
     r.windows,
     e.op IN ('send', 'recv') AS is_p2p,
-    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
+    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL AS is_blocking,
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
-        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' THEN 'ddp'
+        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN 'ddp'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
@@ -94,6 +100,7 @@ JOIN {{ ref('rank_windows') }} AS r USING (rank)
 CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
+LEFT JOIN functions AS f ON f.call_id = e.call_id AND e.op = 'all_reduce'
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id
 WHERE e.step IS NOT NULL OR NOT s.has_steps
