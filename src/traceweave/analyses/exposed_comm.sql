@@ -54,8 +54,8 @@ calls AS MATERIALIZED (
         k.duration_ns,
         k.start_ns + s.wait_ns AS waited_until_ns,
         s.is_whole,
-        i.last_start_ns,
-        coalesce(o.since_ns, i.last_start_ns - i.last_delay_ns) AS second_start_ns,
+        i.awaited_ns,
+        coalesce(o.since_ns, i.awaited_ns - i.last_delay_ns) AS second_start_ns,
         i.last_rank,
         coalesce(o.origin, i.last_rank) AS late_rank,
         coalesce(o.is_known, i.last_is_known) AS late_is_known
@@ -68,20 +68,20 @@ calls AS MATERIALIZED (
 charged AS (
     SELECT
         call_id,
-        last_start_ns AS late_until_ns,
+        awaited_ns AS late_until_ns,
         least(
             greatest(
                 start_ns,
                 second_start_ns,
-                max(last_start_ns) OVER (
-                    PARTITION BY rank ORDER BY greatest(start_ns, second_start_ns), last_start_ns, call_id
+                max(awaited_ns) OVER (
+                    PARTITION BY rank ORDER BY greatest(start_ns, second_start_ns), awaited_ns, call_id
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 )
             ),
-            last_start_ns
+            awaited_ns
         ) AS late_from_ns
     FROM calls
-    WHERE late_is_known AND waited_until_ns IS NOT NULL AND rank NOT IN (last_rank, late_rank)
+    WHERE late_is_known AND waited_until_ns > start_ns AND rank NOT IN (last_rank, late_rank)
 ),
 -- on the rank's own clock, which hardly strays from the common one within a collective
 edges AS MATERIALIZED (

@@ -12,7 +12,7 @@ WITH main AS (
     GROUP BY collective_id, rank
 ),
 lasts AS (
-    SELECT i.collective_id, m.origin, i.last_start_ns, i.resolution_ns
+    SELECT i.collective_id, m.origin, i.awaited_ns, i.resolution_ns
     FROM main AS m JOIN collective_instances AS i ON i.collective_id = m.collective_id AND i.last_rank = m.rank
     WHERE m.origin <> m.rank
 ),
@@ -28,5 +28,5 @@ SELECT
     l.collective_id,
     l.origin,
     o.since_ns,
-    coalesce(l.last_start_ns > o.since_ns AND l.last_start_ns - o.since_ns >= l.resolution_ns, FALSE) AS is_known
+    coalesce(l.awaited_ns > o.since_ns AND l.awaited_ns - o.since_ns >= l.resolution_ns, FALSE) AS is_known
 FROM lasts AS l JOIN others AS o USING (collective_id)

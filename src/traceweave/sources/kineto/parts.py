@@ -106,7 +106,8 @@ _EVIDENCE = """
 SELECT
     part,
     list(DISTINCT TRY_CAST(args->>'Rank' AS INTEGER)) FILTER (
-        WHERE args->>'Rank' IS NOT NULL AND args->>'Collective name' NOT IN ('send', 'recv')
+        WHERE args->>'Rank' IS NOT NULL AND collective_op(args->>'Collective name') NOT IN ('send', 'recv')
+            AND NOT has_root(collective_op(args->>'Collective name'))
             AND TRY_CAST(args->>'Group size' AS INTEGER) = $world_size
     ),
     list(DISTINCT TRY_CAST(args->>'device' AS INTEGER)) FILTER (WHERE cat = 'kernel')
