@@ -106,8 +106,10 @@ _EVIDENCE = """
 SELECT
     part,
     list(DISTINCT TRY_CAST(args->>'Rank' AS INTEGER)) FILTER (
-        WHERE args->>'Rank' IS NOT NULL AND collective_op(args->>'Collective name') NOT IN ('send', 'recv')
-            AND NOT has_root(collective_op(args->>'Collective name'))
+        WHERE args->>'Rank' IS NOT NULL AND args->>'Collective name' NOT IN (
+                -- of these it is the rank of the other side, or of the root
+                'send', 'recv', 'broadcast', '_broadcast_oop', 'reduce', '_reduce_oop', 'gather', 'scatter'
+            )
             AND TRY_CAST(args->>'Group size' AS INTEGER) = $world_size
     ),
     list(DISTINCT TRY_CAST(args->>'device' AS INTEGER)) FILTER (WHERE cat = 'kernel')
