@@ -170,6 +170,6 @@ def init_payload(comm: int, ranks: int, rank: int, device: int) -> bytes:
 
 
 def collective_payload(schema: int, comm: int, size: int, last: int | None = None) -> bytes:
-    """The payload of a collective (last: reduction or root) or of a send or receive (last: peer)."""
+    """The payload of a collective (last: reduction, root) or of a send or receive (last: peer)."""
     tail = b"" if last is None else struct.pack("<i4x", last)
     return blob(schema, struct.pack("<QQ", comm, size) + tail)

@@ -108,7 +108,8 @@ SELECT
     list(DISTINCT TRY_CAST(args->>'Rank' AS INTEGER)) FILTER (
         WHERE args->>'Rank' IS NOT NULL AND args->>'Collective name' NOT IN (
                 -- of these it is the rank of the other side, or of the root
-                'send', 'recv', 'broadcast', '_broadcast_oop', 'reduce', '_reduce_oop', 'gather', 'scatter'
+                'send', 'recv', 'broadcast', '_broadcast_oop', 'reduce', '_reduce_oop',
+                'gather', 'scatter'
             )
             AND TRY_CAST(args->>'Group size' AS INTEGER) = $world_size
     ),
