@@ -147,13 +147,11 @@ def blob(schema: int, fields: bytes) -> bytes:
 
 # the schemas of NCCL 2.27: types are 5 int, 18 uint64, 22 size_t, 16777232 the enum of reductions
 INIT, ALL_GATHER, ALL_REDUCE, SEND, RECV = 16777218, 16777220, 16777221, 16777225, 16777226
-BROADCAST = 16777222
 _ID, _SIZE, _PEER = (18, "NCCL communicator ID"), (22, "Message size [bytes]"), (5, "Peer rank")
 _FIELDS = {
     INIT: {0: _ID, 8: (5, "No. of ranks"), 12: (5, "Rank"), 16: (5, "CUDA device")},
     ALL_GATHER: {0: _ID, 8: _SIZE},
     ALL_REDUCE: {0: _ID, 8: _SIZE, 16: (16777232, "Reduction operation")},
-    BROADCAST: {0: _ID, 8: _SIZE, 16: (5, "Root")},
     SEND: {0: _ID, 8: _SIZE, 16: _PEER},
     RECV: {0: _ID, 8: _SIZE, 16: _PEER},
 }
@@ -170,6 +168,6 @@ def init_payload(comm: int, ranks: int, rank: int, device: int) -> bytes:
 
 
 def collective_payload(schema: int, comm: int, size: int, last: int | None = None) -> bytes:
-    """The payload of a collective (last: reduction, root) or of a send or receive (last: peer)."""
+    """The payload of a collective (last: reduction) or of a send or receive (last: peer)."""
     tail = b"" if last is None else struct.pack("<i4x", last)
     return blob(schema, struct.pack("<QQ", comm, size) + tail)

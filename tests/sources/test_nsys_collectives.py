@@ -15,7 +15,6 @@ from tests.marks import first_at_once
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
-    BROADCAST,
     EPOCH_NS,
     NCCL_SCHEMAS,
     RECV,
@@ -130,15 +129,6 @@ def test_a_kernel_of_a_group_does_all_calls_of_the_group(tmp_path: Path) -> None
         ("all_reduce", 200, EPOCH_NS + 100, 100, "nvtx"),
         ("all_reduce", 300, EPOCH_NS + 300, 100, "nvtx"),
     ]
-
-
-def test_the_root_of_a_broadcast_is_its_place_in_the_communicator(tmp_path: Path) -> None:
-    loaded = load(
-        tmp_path,
-        [nccl(11, 10, 20, "ncclBroadcast", collective_payload(BROADCAST, COMM, 100, 2))],
-        [kernel(11, 100, 200, 12, "ncclDevKernel_Broadcast_RING_LL")],
-    )
-    assert collectives(loaded, "op, bytes, root_place") == [("broadcast", 100, 2)]
 
 
 def p2p_group(peers: Sequence[int | None]) -> list[Row]:

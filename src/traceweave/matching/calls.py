@@ -152,8 +152,7 @@ SELECT
         AND k.source_id IN (
             SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
         ) AS waited,
-    coalesce(CAST(CASE WHEN k.comm_rank IS NULL THEN k.group_ranks[k.root_place + 1] = k.rank
-        ELSE k.root_place = k.comm_rank END AS BIGINT), -1) AS root,
+    coalesce(CAST(k.group_ranks[k.root_place + 1] = k.rank AS BIGINT), -1) AS root,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.known_calls AS k

@@ -410,8 +410,8 @@ def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     proving = after | before
     if proving.any():  # a broadcast may end at its root before others begin it
         i, j, after, before = i[proving], j[proving], after[proving], before[proving]
-    else:
-        after, before = np.full((2, len(i)), True)
+    else:  # nor does anybody wait for one that is not the root
+        after = before = (a.root[i] < 0) | (b.root[j] < 0)
     low = np.where(after, (b.start[j] - a.end[i]).astype(float), -np.inf)
     high = np.where(before, (b.end[j] - a.start[i]).astype(float), np.inf)
     lowest = np.sort(low)[-1 - int(0.02 * np.sum(after))]

@@ -155,7 +155,7 @@ def _tied(
     at, done = nodes.end[came], nodes.end[transfer]
     together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance[awaited], at[awaited])
-    seen = np.bincount(instance, minlength=len(together)) > 1
+    seen = (np.bincount(instance, minlength=len(together)) > 1) & (together > -FAR)
 
     # who was done before the last one was there did not wait for it
     early = waits & (done < (together - instances["resolution"])[instance])

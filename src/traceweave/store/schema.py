@@ -27,7 +27,9 @@ the quickest took 0.5 ms."""
 
 
 _TABLES = ("run", "events", "calls", "job")
-_VIEWS = ("run", "ops", "collectives", "timeline", "flight_recorder", "nccl", "capture")
+_VIEWS = (
+    "run", "ops", "collectives", "messages", "timeline", "flight_recorder", "nccl", "capture",
+)  # fmt: skip
 """Files of tables/ and views/, each after those that it reads."""
 
 

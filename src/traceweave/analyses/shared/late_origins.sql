@@ -21,7 +21,8 @@ others AS (
     FROM lasts AS l
     JOIN collective_waits AS w USING (collective_id)
     LEFT JOIN main AS m ON m.collective_id = w.collective_id AND m.rank = w.rank
-    WHERE coalesce(m.origin, w.rank) <> l.origin
+    -- who comes after a root is waited for by nobody
+    WHERE coalesce(m.origin, w.rank) <> l.origin AND w.start_ns <= l.awaited_ns
     GROUP BY l.collective_id
 )
 SELECT

@@ -18,7 +18,7 @@
 -- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
--- column: root INTEGER | of a broadcast, reduce, gather or scatter: the rank that all receive from, or send to; NULL if the trace does not say
+-- column: root INTEGER | of a broadcast, reduce, gather or scatter: the rank that all receive from, or send to, as the trace says; NULL if it does not, or not all members of the group are known
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
 -- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
 CREATE VIEW collectives AS
@@ -30,7 +30,7 @@ SELECT
     aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
     coalesce(m.match, 'unmatched') AS match,
-    k.call_id, k.peer, g.ranks[k.root_place + 1] AS root, k.evidence, k.inferred
+    k.call_id, k.peer, CASE WHEN len(g.ranks) = g.size THEN g.ranks[k.root_place + 1] END AS root, k.evidence, k.inferred
 FROM base.known_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
@@ -58,17 +58,17 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: first_end_ns BIGINT | first rank's end
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
--- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns, though who comes after last_rank may find others done; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
 -- column: wait_total_ns BIGINT | sum over the ranks of wait_ns of collective_waits
--- column: last_rank INTEGER | the rank that arrived last; where root is known, of a broadcast or scatter the root: nobody waits for another
+-- column: last_rank INTEGER | the rank that arrived last; where root is known, of a broadcast or scatter the root: of no other is known that anybody waits for it
 -- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
--- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
+-- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock; NULL where root is known, as some have only to hand their part over
 -- column: below_resolution BOOLEAN | the arrival skew, first to last, is below the clock resolution
 -- column: resolution_ns BIGINT | clock resolution: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
--- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; where root is known, from when the last of waiting_ranks was there, 0 if there are none; NULL if one rank was seen
+-- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; where root is known, of a broadcast or scatter from that of the last of waiting_ranks; 0 if there are none; NULL if one rank was seen
 -- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0; false where is_buffered: nobody waited for it
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
 -- column: root INTEGER | the rank that sends a broadcast or scatter, or receives a reduce or gather; NULL of others, where a trace does not say it, they do not agree, or it was not recorded
@@ -150,7 +150,7 @@ SELECT
     algbw_gbps * base.bus_factor(op, ranks_expected) AS busbw_gbps,
     ranks_seen = ranks_expected AS complete,
     step,
-    transfer_min_ns,
+    CASE WHEN root IS NULL THEN transfer_min_ns END AS transfer_min_ns,
     coalesce(arrival_skew_ns < resolution_ns, TRUE) AS below_resolution,
     resolution_ns,
     last_delay_ns,
@@ -171,7 +171,7 @@ FROM timed;
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
 -- column: wait_ns BIGINT | from this rank's start to the start of last_rank, common clock; 0 of a message that was buffered (is_buffered of collective_instances), and of a rank that waits for nobody: where root is known, the root of a broadcast or scatter, and all others of a reduce or gather
--- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock; 0 of a rank that waits for nobody
+-- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock; NULL where root is known
 -- column: is_last BOOLEAN | this rank is last_rank
 -- column: last_rank INTEGER | as in collective_instances
 -- column: start_local_ns BIGINT | start, rank's own clock
@@ -179,41 +179,8 @@ CREATE VIEW collective_waits AS
 SELECT
     k.collective_id, k.rank, i.op, i.group_id, k.step, k.start_ns, k.end_ns, k.duration_ns,
     CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN 0 ELSE greatest(i.awaited_ns - k.start_ns, 0) END AS wait_ns,
-    CASE WHEN awaits_others(i.op, i.root, k.rank) THEN k.duration_ns - i.transfer_min_ns ELSE 0 END AS wait_free_ns,
+    k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
     i.last_rank,
     k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
-
--- relation: message_rings | one row per process group whose messages go round a ring, as in ring attention: each member sends to one and receives from another, or all send before they have received anything in most of several steps, where in a pipeline all stages but the first wait for the one before
--- column: group_id INTEGER | process group
-CREATE VIEW message_rings AS
-WITH members AS (
-    SELECT
-        k.group_id,
-        k.rank,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'send') AS receivers,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'recv') AS senders
-    FROM collectives AS k
-    LEFT JOIN collectives AS o
-        ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
-    WHERE k.op IN ('send', 'recv') AND k.group_id IS NOT NULL
-    GROUP BY k.group_id, k.rank
-),
-firsts AS (
-    SELECT group_id, rank, step, coalesce(min(start_ns) FILTER (op = 'send') < min(end_ns) FILTER (op = 'recv'), FALSE) AS sends_first
-    FROM collectives
-    WHERE op IN ('send', 'recv') AND step IS NOT NULL
-    GROUP BY group_id, rank, step
-),
-givers AS (
-    SELECT group_id, rank FROM firsts GROUP BY group_id, rank HAVING count(*) > 1 AND 2 * count(*) FILTER (sends_first) > count(*)
-)
-SELECT m.group_id
-FROM members AS m
-LEFT JOIN givers AS v ON v.group_id = m.group_id AND v.rank = m.rank
-LEFT JOIN groups AS g ON g.group_id = m.group_id
-GROUP BY m.group_id
-HAVING bool_and(coalesce(len(m.receivers) = 1 AND len(m.senders) = 1 AND m.receivers <> m.senders, FALSE))
-    -- and all of them are seen to
-    OR count(v.rank) = any_value(g.size);

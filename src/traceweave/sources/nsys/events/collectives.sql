@@ -56,7 +56,7 @@ judged AS (
         point_to_point AND NOT peers_known AS opaque
     FROM launchers
 )
-SELECT c.launcher, c.op_id, c.start, c.op, c.comm, c.bytes, c.dtype, c.comm_rank, c.peer, c.root_place, FALSE AS whole_buffer
+SELECT c.launcher, c.op_id, c.start, c.op, c.comm, c.bytes, c.dtype, c.comm_rank, c.peer, FALSE AS whole_buffer
 FROM nsys_nccl_calls AS c
 JOIN judged AS j ON c.launcher = j.launcher
 WHERE NOT coalesce(j.is_torch_op, FALSE) AND NOT j.opaque
@@ -79,7 +79,6 @@ SELECT
     CASE WHEN count(DISTINCT c.dtype) = 1 THEN any_value(c.dtype) END,
     any_value(c.comm_rank),
     NULL,
-    NULL,
     TRUE
 FROM nsys_nccl_calls AS c
 JOIN judged AS j ON c.launcher = j.launcher
@@ -101,7 +100,7 @@ members AS (SELECT comm, comm_rank, any_value(rank) AS rank FROM nsys_communicat
 own AS (SELECT comm, rank, min(comm_rank) AS comm_rank FROM nsys_communicators GROUP BY ALL HAVING count(DISTINCT comm_rank) = 1),
 -- kernels and calls of one launcher are paired in order; more calls than kernels means fused calls
 attached AS (
-    SELECT k.*, c.op_id AS host_op_id, c.op, c.comm, c.bytes AS call_bytes, c.dtype, c.comm_rank, c.peer AS comm_peer, c.root_place, c.whole_buffer
+    SELECT k.*, c.op_id AS host_op_id, c.op, c.comm, c.bytes AS call_bytes, c.dtype, c.comm_rank, c.peer AS comm_peer, c.whole_buffer
     FROM nsys_comm_kernels AS k
     LEFT JOIN calls AS c
         ON k.launcher = c.launcher AND k.nth = CASE
@@ -127,7 +126,6 @@ SELECT
     END AS bytes,
     -- NCCL numbers peers inside the communicator, whose other ranks may be in other files: then weave finds out
     coalesce(m.rank, CASE WHEN s.size = w.world_size THEN a.comm_peer END) AS peer,
-    CASE WHEN has_root(a.op) THEN a.root_place END AS root_place,
     a.stream,
     a.start_local_ns,
     a.duration_ns,

@@ -73,14 +73,13 @@ fields AS (
         any_value(try_cast(value AS BIGINT)) FILTER (entry = 'count') AS count,
         any_value(nccl_dtype(value)) FILTER (entry = 'dataType') AS dtype,
         any_value(try_cast(value AS INTEGER)) FILTER (entry = 'commRank') AS comm_rank,
-        any_value(try_cast(value AS INTEGER)) FILTER (entry IN ('Peer rank', 'Peer', 'peer')) AS peer,
-        any_value(try_cast(value AS INTEGER)) FILTER (entry = 'Root') AS root_place
+        any_value(try_cast(value AS INTEGER)) FILTER (entry IN ('Peer rank', 'Peer', 'peer')) AS peer
     FROM nsys_payloads
     GROUP BY op_id
 ),
 payloads AS (SELECT * REPLACE (coalesce(bytes, count * dtype_bytes(dtype)) AS bytes) FROM fields)
 SELECT
-    c.op_id, c.thread, c.start, c.op, coalesce(e.op_id, c.op_id) AS launcher, p.comm, p.bytes, p.dtype, p.comm_rank, p.peer, p.root_place
+    c.op_id, c.thread, c.start, c.op, coalesce(e.op_id, c.op_id) AS launcher, p.comm, p.bytes, p.dtype, p.comm_rank, p.peer
 FROM calls AS c
 LEFT JOIN nsys_nccl_levels AS e
     ON c.depth > 0 AND e.closes AND c.thread = e.thread AND c.group_number = e.group_number
