@@ -79,6 +79,20 @@ REAL: dict[str, Rule] = {
                 "Rank 1 keeps 2 ranks waiting 30.2 ms.* 4 of 4 .* longer. Rank 1 is in 'augment'",
                 "See what rank 1 does in 'augment'",
             ),
+            # others wait for what it scatters, which it works on for 6 ms: that cannot be divided
+            True_(
+                "root_scatters_nccl",
+                [0],
+                "Rank 0 keeps 1 rank waiting 5.86 ms per step, last in 20 of 40 .* 20 times",
+                "The others wait for what rank 0 sends",
+            ),
+            # before a reduce to rank 0 it runs 20 kernels of 0.5 ms, rank 0 eight
+            True_(
+                "root_waits_nccl",
+                [1],
+                "Rank 1 keeps 1 rank waiting 6.05 ms per step, last in 20 of 40 .* 20 times",
+                "Divide the work evenly, or leave out",
+            ),
             # it computes longer in every step, and in one of them by far
             True_(
                 "evaluates_once_gloo",

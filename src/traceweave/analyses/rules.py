@@ -42,7 +42,9 @@ RULE_COLUMNS = (
     Column("ceiling", "VARCHAR", "a scenario that gains at least what fixing it can; NULL: none"),
     Column("remedy", "VARCHAR", "what the advice does, for what-if; NULL: it cannot be said so"),
     Column(
-        "otherwise", "VARCHAR", "advice where remedy gains nothing by replay, or is not replayed"
+        "otherwise",
+        "VARCHAR",
+        "advice where remedy gains nothing by replay, or is not replayed; NULL: the same",
     ),
     Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
     Column("evidence", "VARCHAR", "what was found, in words with its numbers"),

@@ -21,10 +21,11 @@
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
 -- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
+-- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages of a pipeline whose other side is not known, nothing
 -- column: lacks_ranks BOOLEAN | not all ranks of the group are seen in it: who is not seen may have come last
--- column: is_unsplit BOOLEAN | all of them are seen, but its operation does not make ranks wait for all others (broadcast, scatter and the like): whom it waits for, and how long, is not known
+-- column: is_unsplit BOOLEAN | all of them are seen, but its operation does not make ranks wait for all others (broadcast, scatter and the like): whom it waits for, and how long, is not known, or not of all of it
 -- column: is_recorded BOOLEAN | all ranks of the group were recorded, and of the job where the group is not known
 WITH
 -- Groups whose collectives are in the forward pass carry activations, as in tensor and expert parallelism. (All-gathers
@@ -90,10 +91,11 @@ SELECT
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
+    e.late_rank = i.root AS is_sent,
     e.collective_id IN (SELECT collective_id FROM {{ ref('starts') }}) AS is_start,
     CASE WHEN e.wait_ns IS NULL AND e.is_staged AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
     e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks,
-    NOT lacks_ranks AND e.wait_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
+    NOT lacks_ranks AND e.exposed_transfer_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
     coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
 FROM {{ ref('exposed_comm') }} AS e
 JOIN {{ ref('rank_windows') }} AS r USING (rank)
