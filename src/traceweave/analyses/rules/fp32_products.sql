@@ -1,9 +1,10 @@
 -- rule: fp32_products | fp32 products off the tensor cores
 -- topic: compute
--- finds: Matrix products in fp32 on the ordinary cores of a GPU, by the names of their kernels: torch's default, unless TF32 is allowed. The scenario makes them as much faster as the peak of TF32 is higher, or where a GPU has none that of fp16: the limit, as kernels differ in how near they come to it. Silent where any run in TF32, which then is allowed, and where the peaks of a GPU are not known.
+-- finds: Matrix products in fp32 on the ordinary cores of a GPU, by the names of their kernels: torch's default, unless TF32 is allowed. The scenario makes them as much faster as the peak of TF32 is higher, or where a GPU has none that of fp16: the limit, as kernels differ in how near they come to it. Silent where it would be less than `min_share` of the step, where any run in TF32, which then is allowed, and where the peaks of a GPU are not known.
 -- try: TF32 (`torch.set_float32_matmul_precision('high')`) or 16 bits (autocast), if the model bears it.
 -- proof: flops
 -- shows: ops compute
+-- param: min_share
 WITH rates AS (
     SELECT
         gpu_name,
@@ -43,4 +44,4 @@ SELECT
     || ', if the model bears it. The cost is the limit of ' || rate || ', at its peak' AS advice
 FROM products AS p CROSS JOIN faster AS f CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 CROSS JOIN LATERAL (SELECT CASE WHEN f.by_tf32 THEN 'TF32' ELSE 'fp16' END AS rate)
-WHERE p.time_ns > 0 AND f.times > 1 AND NOT EXISTS (FROM named WHERE kind = 'tf32')
+WHERE p.time_ns * (1 - 1 / f.times) >= {{ param('min_share') }} * s.step_ns AND NOT EXISTS (FROM named WHERE kind = 'tf32')
