@@ -2,7 +2,7 @@
 
     python -m benchmarks.planted [--gpu] [--times 5] [--keep FOLDER] [DEFECT ...]
 
-Seven defects (job.py) are planted into jobs of two ranks with gloo, or fifteen (gpu_job.py) into
+Seven defects (job.py) are planted into jobs of two ranks with gloo, or twenty-two (gpu_job.py) into
 jobs of two ranks that share a GPU, each recorded several times with it, and without it before and
 after, in one process. Asked of the one with it: does a finding name the rank, the operator and the
 steps; does its scenario gain what the mean of the other two gained, within the uncertainty that the
@@ -113,6 +113,15 @@ GPU_DEFECTS = {
         "launch_bound",
         "rank=0 kind=launch like=median",
     ),
+    "root_loads": Defect("straggler", "Rank 0 is in 'load_batch'", "launch_bound|.*[Bb]uckets"),
+    "root_scatters": Defect(
+        "straggler", f"Rank 0 runs .*{SPIN} 20 times", "launch_bound|sync_bound"
+    ),
+    "root_gathers": Defect("straggler", "Rank 0 is in 'metrics'", "data_bound|imbalance"),
+    "root_waits": Defect("straggler", f"Rank 1 runs .*{SPIN} 20 times", "launch_bound|sync_bound"),
+    "host_work": Defect("launch_bound|sync_bound", "augment", "straggler|data_bound"),
+    "garbage": Defect("straggler|one_off_stall|unsteady_steps", "[Rr]ank 1", "launch_bound"),
+    "barriers": Defect("read_sum|sync_bound|barriers", "barrier", "straggler|.*[Bb]uckets"),
 }
 
 

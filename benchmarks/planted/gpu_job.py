@@ -10,6 +10,7 @@ Most kernels only wait (`spin`): they take one of the GPU's processors, and so b
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import time
 from collections.abc import Callable
@@ -343,6 +344,115 @@ def host_pause(planted: bool) -> Step:
     return step
 
 
+def root_loads(planted: bool) -> Step:
+    """Rank 0 alone reads what it then broadcasts, which takes 8 ms."""
+    rows, loss, gradients = gpu(1 << 18), gpu(1), gpu(1 << 16)
+
+    def step(_: int) -> None:
+        if dist.get_rank() == 0:
+            with record_function("load_batch"):
+                time.sleep(0.008 if planted else 0)
+            rows.copy_(torch.ones(1 << 18))
+        dist.broadcast(rows, src=0)
+        for _ in range(8):
+            spin(0.5)
+        finish(loss, gradients)
+
+    return step
+
+
+def root_scatters(planted: bool) -> Step:
+    """Rank 0 runs 12 kernels of 0.5 ms before it scatters what both work on."""
+    parts, mine = [gpu(1 << 16) for _ in range(2)], gpu(1 << 16)
+    loss, gradients = gpu(1), gpu(1 << 16)
+
+    def step(_: int) -> None:
+        for _ in range(12 if planted and dist.get_rank() == 0 else 0):
+            spin(0.5)
+        dist.scatter(mine, parts if dist.get_rank() == 0 else None, src=0)
+        for _ in range(8):
+            spin(0.5)
+        finish(loss, gradients)
+
+    return step
+
+
+def root_gathers(planted: bool) -> Step:
+    """Outputs are gathered on rank 0, whose host works with them for 7 ms."""
+    mine, parts = gpu(1 << 16), [gpu(1 << 16) for _ in range(2)]
+    loss, gradients = gpu(1), gpu(1 << 16)
+
+    def step(_: int) -> None:
+        for _ in range(8):
+            spin(0.5)
+        if planted:
+            dist.gather(mine, parts if dist.get_rank() == 0 else None, dst=0)
+            if dist.get_rank() == 0:
+                with record_function("metrics"):
+                    parts[1].sum().item()
+                    host(7)
+        finish(loss, gradients)
+
+    return step
+
+
+def root_waits(planted: bool) -> Step:
+    """Rank 1 runs 20 kernels in place of 8 before gradients are reduced to rank 0."""
+    loss, gradients = gpu(1), gpu(1 << 20)
+
+    def step(_: int) -> None:
+        for _ in range(20 if planted and dist.get_rank() == 1 else 8):
+            spin(0.5)
+        dist.reduce(gradients, dst=0)
+        finish(loss, gradients)
+
+    return step
+
+
+def host_work(planted: bool) -> Step:
+    """Both ranks scale up four images on the CPU in each step, before they launch anything."""
+    image, loss, gradients = torch.rand(1, 3, 512, 512), gpu(1), gpu(1 << 16)
+
+    def step(_: int) -> None:
+        with record_function("augment"):
+            for _ in range(4 if planted else 0):
+                nn.functional.interpolate(image, scale_factor=1.5, mode="bilinear").flip(-1).mean()
+        for _ in range(24):
+            spin(0.5)
+        finish(loss, gradients)
+
+    return step
+
+
+def garbage(planted: bool) -> Step:
+    """Rank 1 keeps a million lists, and collects garbage in every second step."""
+    kept = [[number] for number in range(1_000_000 if planted and dist.get_rank() == 1 else 0)]
+    loss, gradients = gpu(1), gpu(1 << 16)
+
+    def step(number: int) -> None:
+        for _ in range(24):
+            spin(0.5)
+        if kept and number % 2:
+            gc.collect()
+        finish(loss, gradients)
+
+    return step
+
+
+def barriers(planted: bool) -> Step:
+    """The ranks meet at a barrier after each of 8 parts, uneven by turns."""
+    rank, loss, gradients = dist.get_rank(), gpu(1), gpu(1 << 16)
+
+    def step(_: int) -> None:
+        for part in range(8):
+            spin(2 if part % 2 == rank else 1)
+            if planted:
+                dist.barrier()
+        finish(loss, gradients)
+
+    return step
+
+
 DEFECTS: dict[str, Callable[[bool], Step]] = {
     defect.__name__: defect
     for defect in (
@@ -361,6 +471,13 @@ DEFECTS: dict[str, Callable[[bool], Step]] = {
         pageable_copy,
         no_cache,
         host_pause,
+        root_loads,
+        root_scatters,
+        root_gathers,
+        root_waits,
+        host_work,
+        garbage,
+        barriers,
     )
 }
 

@@ -180,7 +180,7 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(buil
         " Their compute is uneven between collectives more than over a step (load balance 100.0%)."
         " In 100.0% of the waiting whose cause is known, the late rank computes longer"
     )
-    assert found["imbalance"]["advice"].startswith("Not the amount of work alone:")
+    assert found["imbalance"]["advice"].startswith("Balance the work between collectives, not only")
 
 
 @pytest.mark.parametrize(

@@ -734,6 +734,10 @@ def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
             ["kernels", "-p", "rank=9"],
             "parameter rank cannot be 9: no rank of this run, it has ranks",
         ),
+        (
+            ["kernels", "-p", "step=99"],
+            "parameter step cannot be 99: no step of this run, it has steps",
+        ),
     ],
 )
 def test_who_wants_some_rows_only_is_told_how(

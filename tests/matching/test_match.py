@@ -118,6 +118,26 @@ def test_step_numbers_settle_what_repeats_itself(empty_run: Connection) -> None:
     assert summary.unmatched == {ALONE: 2}
 
 
+@pytest.mark.parametrize(("root", "found"), [(0, 24), (1, 0), (None, 0)])
+def test_who_waits_for_whom_under_a_root_tells_what_is_possible(
+    empty_run: Connection, root: int | None, found: int
+) -> None:
+    """Rank 1 has sent long before rank 0 begins to receive, which has sent in turn long before rank
+    1 begins to receive that: nobody waits for all."""
+    for rank in (0, 1):
+        add_rank(empty_run, rank)
+    for step in range(6):
+        at = 100_000 * step + 1300 * step**2  # what repeats itself exactly has no order
+        for rank, reduces, broadcasts in ((0, 8_000, 9_100), (1, 1_000, 20_000)):
+            for op, begins in (("reduce", reduces), ("broadcast", broadcasts)):
+                add_call(
+                    empty_run, rank, at + begins, at + begins + 1000, op=op,
+                    ranks=[0, 1], step=step, root_place=root,
+                )  # fmt: skip
+    weave(empty_run)
+    assert len([one for _, one, how in matched(empty_run) if how == "order"]) == found
+
+
 def test_a_send_pairs_with_its_recv(empty_run: Connection) -> None:
     for rank in (0, 1, 2):
         add_rank(empty_run, rank)

@@ -39,6 +39,7 @@ def _calls(start: Ints, noise: Ints) -> Calls:
         on_gpu=zero == 0,
         computing=zero > 0,
         waited=zero > 0,
+        root=none,
         start=start,
         end=start + 500 + noise,
         origin_ns=0,

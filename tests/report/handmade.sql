@@ -90,11 +90,12 @@ SELECT
     (SELECT list(rank ORDER BY rank) FROM r) AS ranks, 'world' AS role, 'size' AS role_source
 WHERE getvariable('collectives');
 
-INSERT INTO base.collective_calls
+INSERT INTO base.collective_calls BY NAME
 SELECT
-    id + 3, rank, rank, CASE WHEN getvariable('gpu') THEN id + 12 END, NULL, id + 3,
-    'all_reduce', NULL, '0', 'default_pg', (SELECT list(rank ORDER BY rank) FROM r), getvariable('ranks'), NULL, NULL, NULL, round,
-    'float', 64_000_000, NULL, 20, began + arrival_ns, 80_000_000 - arrival_ns, step, 'metadata'
+    id + 3 AS call_id, rank, rank AS source_id, CASE WHEN getvariable('gpu') THEN id + 12 END AS gpu_op_id, id + 3 AS host_op_id,
+    'all_reduce' AS op, '0' AS group_name, 'default_pg' AS group_desc, (SELECT list(rank ORDER BY rank) FROM r) AS group_ranks,
+    getvariable('ranks') AS group_size, round AS seq, 'float' AS dtype, 64_000_000 AS bytes, 20 AS stream,
+    began + arrival_ns AS start_local_ns, 80_000_000 - arrival_ns AS duration_ns, step, 'metadata' AS evidence
 FROM t WHERE getvariable('collectives');
 
 INSERT INTO base.matches SELECT id + 3, 1, round, 'seq' FROM t WHERE getvariable('collectives');

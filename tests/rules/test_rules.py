@@ -19,6 +19,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by
+from tests.analyses.flops_run import gpu_named
 from tests.conftest import MakeOnce
 from tests.marks import at_once, nightly
 from tests.rewritten import unlisted
@@ -77,6 +78,20 @@ REAL: dict[str, Rule] = {
                 [1],
                 "Rank 1 keeps 2 ranks waiting 30.2 ms.* 4 of 4 .* longer. Rank 1 is in 'augment'",
                 "See what rank 1 does in 'augment'",
+            ),
+            # others wait for what it scatters, which it works on for 6 ms: that cannot be divided
+            True_(
+                "root_scatters_nccl",
+                [0],
+                "Rank 0 keeps 1 rank waiting 5.86 ms per step, last in 20 of 40 .* 20 times",
+                "The others wait for what rank 0 sends",
+            ),
+            # before a reduce to rank 0 it runs 20 kernels of 0.5 ms, rank 0 eight
+            True_(
+                "root_waits_nccl",
+                [1],
+                "Rank 1 keeps 1 rank waiting 6.05 ms per step, last in 20 of 40 .* 20 times",
+                "Divide the work evenly, or leave out",
             ),
             # it computes longer in every step, and in one of them by far
             True_(
@@ -140,6 +155,14 @@ REAL: dict[str, Rule] = {
                 r"The host reads the result of all_reduce \(4 B\) at once in every step, by aten",
                 "Sum it up and read it every",
             ),
+            # has no result: in the first a rank comes 41 ms late to it
+            True_(
+                "closure_gloo",
+                None,
+                "Hosts wait in a barrier per step. Compute does not hide 20.6 ms .* 20.3 ms of it",
+                "No barrier in the loop",
+            ),
+            True_("broadcasts_gloo", None, "Hosts wait in a barrier per step", "No barrier"),
         ),
         # 4 bytes that nobody reads; that one rank of four reads; .item() of what is not summed up
         ("two_groups_gloo", "ddp_gloo_4ranks", "fsdp2_gloo"),
@@ -597,6 +620,21 @@ REAL: dict[str, Rule] = {
         # the compiler works for 905 of 910 ms per step, on the thread of the operators
         ("kineto/megatron_tp8", "kineto/hta_pair_nccl2", "recompile_once"),
     ),
+    "fp32_products": Rule(
+        (
+            # H200: 494.5 of 67; 12.2 of 23.1 ms of compute in 16 windows are such kernels
+            True_(
+                "slow_rank_nccl",
+                None,
+                "Matrix products in fp32 .* run for 761 us per step. .* TF32 is 7.38 times",
+                r"torch.set_float32_matmul_precision\('high'\) for TF32",
+            ),
+            # V100, which has no TF32: 125 of 15.7
+            True_("kineto/torchrec_4", None, ".* 66.2 ms .* fp16 is 7.96 times", "fp16 autocast"),
+        ),
+        # TF32 beside it: 1.8 ms; in 16 bits; 0.2 of 240 ms; convolutions
+        ("kineto/diff_control", "kineto/megatron_tp8", "late_loader_nccl", "kineto/ns_resolution"),
+    ),
     "weak_clocks": Rule(
         (True_("ddp_gloo_4ranks", None, "Clocks tell ranks apart by 6.04 ms"),),
         ("kineto/megatron_tp8", "kineto/diff_control"),
@@ -954,6 +992,7 @@ def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
         ("aten::cudnn_convolution", 1, "Most of the waiting is in aten::cudnn_", "Launch sooner:"),
         ("aten::_local_scalar_dense", 3, "Remove .item()", "CUDA graphs,"),
         ("aten::copy_", 3, "Remove .item(), .cpu()", "CUDA graphs,"),
+        ("c10d::barrier", 3, "Most of the waiting is in c10d::barrier", "CUDA graphs,"),
     ],
 )
 def test_advice_fits_what_waits_and_what_repeats(
@@ -965,6 +1004,9 @@ def test_advice_fits_what_waits_and_what_repeats(
     build.step(0, 0, (0, runs * 100_000), (0, runs * 100_000))
     for begin in range(0, runs * 100_000, 100_000):
         around = build.host(0, (begin, begin + 41_000), inside)
+        if inside.startswith("c10d::"):
+            name = "record_param_comms"
+            around = build.host(0, (begin, begin + 41_000), name, depth=1, parent_id=around)
         within = (begin + 1_000, begin + 40_500)
         build.host(0, within, "cudaEventSynchronize", "runtime", 1, parent_id=around, step=0)
         for at, name in ((0, "a"), (60_000, "b"), (90_000, "c")):
@@ -1098,3 +1140,53 @@ def test_what_a_program_has_already_is_not_advised(
     build.gpu(0, (99_500, 100_000), **{"class": "softmax"})
     row = found_by(build.con, "compute_bound")["compute_bound"]
     assert row["advice"] == f"Faster kernels: {advice}see kernels"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "beside", "found"),
+    [
+        # 156 against 19.5 TFLOP/s: 70 of 80 us
+        ("NVIDIA A100-SXM4-80GB", "ampere_fp16_sgemm_fp16_64x64_nn", (70_000, 0.125, "torch.set_")),
+        # no faster in TF32, 71 against 35.6 in fp16: 39.887 of 80 us
+        ("NVIDIA GeForce RTX 3090", "gemv", (39_887, 0.5014, "fp16 autocast")),
+        ("NVIDIA A100-SXM4-80GB", "cutlass_80_tensorop_s1688gemm_128x64", None),
+        ("Abacus 3000", "gemv", None),
+    ],
+)
+def test_fp32_products_gain_what_the_peaks_say(
+    empty_run: duckdb.DuckDBPyConnection,
+    gpu: str,
+    beside: str,
+    found: tuple[int, float, str] | None,
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    gpu_named(build, 0, gpu)
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    build.host(0, (0, 5_000), "aten::mm")
+    build.gpu(0, (0, 60_000), name="ampere_sgemm_128x64_nn", step=0, **{"class": "gemm"})
+    build.gpu(0, (60_000, 80_000), name="sm80_xmma_gemm_ffma_a4", step=0, **{"class": "gemm"})
+    build.gpu(0, (80_000, 99_000), name=beside, step=0, **{"class": "gemm"})
+    row = found_by(build.con, "fp32_products").get("fp32_products")
+    if found is None:
+        assert row is None
+        return
+    cost, times, advice = found
+    assert row is not None
+    assert row["bound_ns"] == cost
+    parts = [f"class=gemm name={name} times={times}" for name in ("*_ffma_*", "*sgemm_*")]
+    assert row["scenario"] == "; ".join(parts)
+    assert row["advice"].startswith(advice)
+
+
+def test_attention_by_its_math_backend_is_said(empty_run: duckdb.DuckDBPyConnection) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    gpu_named(build, 0, "NVIDIA H200")
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    build.host(0, (0, 5_000), "aten::_scaled_dot_product_attention_math")
+    build.gpu(0, (0, 95_000), name="ampere_sgemm_128x64_nn", step=0, **{"class": "gemm"})
+    found = found_by(build.con, "fp32_products", "compute_bound")
+    assert "by its math backend" in found["fp32_products"]["evidence"]
+    assert found["fp32_products"]["advice"].startswith("Fused attention")
+    assert "fused attention" in found["compute_bound"]["advice"]

@@ -23,7 +23,7 @@ def test_recorded(
     fixtures: Path, database_of: Callable[..., Path], name: str, use: str, ways: str
 ) -> None:
     with traceweave.open(database_of(fixtures / name)) as run:
-        found = dict(shared_rows(run.con, "sending_less").fetchall())
+        found = dict(shared_rows(run.con, "sending_less").select("use", "ways").fetchall())
     assert found[use].startswith(ways)
 
 
@@ -31,5 +31,15 @@ def test_what_has_16_bits_is_in_lower_precision(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
     with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
-        found = dict(shared_rows(run.con, "sending_less").fetchall())
+        found = dict(shared_rows(run.con, "sending_less").select("use", "ways").fetchall())
     assert found["sharded"] == "shards within a node only, fewer gathers"
+
+
+def test_all_uses_of_a_third_or_more_are_named(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """Sends from stage to stage, and gradients."""
+    with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
+        rows = run.stream_analysis("findings", replay_ops=0).read_all().to_pylist()
+    (title,) = (row["title"] for row in rows if row["rule"] == "communication_bound")
+    assert title == "Each step has pipeline and DDP transfers that no compute hides"

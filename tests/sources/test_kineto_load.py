@@ -344,6 +344,22 @@ def test_collective_keys_on_the_host_operation_around_the_launch(load: Any) -> N
     assert query("SELECT host_op_id FROM collectives") == [(1_000_000_000,)]
 
 
+@pytest.mark.parametrize(("name", "place"), [("broadcast", 2), ("all_gather", None)])
+def test_the_rank_of_a_collective_with_a_root_is_that_of_the_root(
+    load: Any, name: str, place: int | None
+) -> None:
+    """Of others it is that of the process, which is no news."""
+    keys = NCCL_KEYS | {"Collective name": name}
+    _, query = load(
+        [
+            span("record_param_comms", 0, 10, args=keys | {"Rank": 2}),
+            launch(4, 1, 5),
+            kernel("ncclDevKernel_Broadcast_RING_LL", 30, 9, 5, **keys),
+        ]
+    )
+    assert query("SELECT root_place FROM base.collective_calls") == [(place,)]
+
+
 def test_collective_without_keys_is_read_from_names_and_shapes(load: Any) -> None:
     shape = {"Input Dims": [[4, 2048]], "Input type": ["c10::Half"]}
     _, query = load(

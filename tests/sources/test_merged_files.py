@@ -181,6 +181,16 @@ def test_a_merged_file_says_what_the_ranks_own_files_say(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+def test_what_a_collective_says_of_its_root_is_no_rank_of_the_process(
+    fixtures: Path, tmp_path: Path, database_of: DatabaseOf
+) -> None:
+    """Both ranks say rank 0 of each reduce, which is its root, and their own of all-reduces."""
+    files = fixtures / "root_waits_nccl"
+    traces = [_read(path) for path in sorted(files.iterdir())]
+    merged = _write(tmp_path / "merged.json", _tops(traces), shifted(traces))
+    assert answers(database_of(merged)) == answers(database_of(files))
+
+
 @nightly
 def test_a_long_file_whose_head_says_one_rank(
     traces: Traces, own_files: Path, tmp_path: Path, database_of: DatabaseOf

@@ -38,6 +38,54 @@ def test_the_clocks_tell_who_came_last_down_to_their_resolution(
     assert build.con.execute(LAST).fetchall() == [last]
 
 
+@pytest.mark.parametrize(
+    ("op", "starts", "waits", "instance"),
+    [
+        # all others wait for the root, rank 1, and nobody for rank 2, which comes after it
+        ("broadcast", (0, 40, 70), (40, 0, 0), (1, 40, 1, 40, 40, True)),
+        ("scatter", (0, 40, 10), (40, 0, 30), (1, 40, 2, 30, 70, True)),
+        ("broadcast", (50, 40, 70), (0, 0, 0), (1, 40, 0, 0, 0, False)),
+        # the root waits for the last, and nobody else waits
+        ("reduce", (0, 40, 70), (0, 30, 0), (2, 70, 1, 30, 30, True)),
+        ("gather", (0, 40, 10), (0, 0, 0), (1, 40, 0, 0, 0, False)),
+        ("all_reduce", (0, 40, 70), (70, 30, 0), (2, 70, 2, 30, 100, True)),
+    ],
+)
+def test_who_waits_for_whom_depends_on_the_root(
+    empty_run: duckdb.DuckDBPyConnection,
+    op: str,
+    starts: tuple[int, ...],
+    waits: tuple[int, ...],
+    instance: tuple[int, int, int, int, int, bool],
+) -> None:
+    build = Builder(empty_run)
+    for rank in range(3):
+        build.rank(rank)
+    build.group(0, [0, 1, 2])
+    place = None if op == "all_reduce" else 1
+    at = {rank: (start, 100) for rank, start in enumerate(starts)}
+    build.collective(at, op, each={rank: {"root_place": place} for rank in at})
+    found = build.con.execute("SELECT wait_ns FROM collective_waits ORDER BY rank").fetchall()
+    assert [wait for (wait,) in found] == list(waits)
+    assert build.con.execute(
+        "SELECT last_rank, awaited_ns, waiting_ranks, last_delay_ns, wait_total_ns, last_is_known"
+        " FROM collective_instances"
+    ).fetchall() == [instance]
+
+
+def test_a_root_that_ranks_do_not_agree_on_is_none(empty_run: duckdb.DuckDBPyConnection) -> None:
+    build = Builder(empty_run)
+    for rank in range(2):
+        build.rank(rank)
+    build.group(0, [0, 1])
+    build.collective(
+        {0: (0, 100), 1: (40, 100)}, "broadcast", each={r: {"root_place": r} for r in range(2)}
+    )
+    assert build.con.execute("SELECT root, last_rank FROM collective_instances").fetchall() == [
+        (None, 1)
+    ]
+
+
 def test_every_rank_has_a_span_of_its_clock(empty_run: duckdb.DuckDBPyConnection) -> None:
     build = Builder(empty_run)
     build.rank(0, offset_ns=7, drift_ppm=2.0)

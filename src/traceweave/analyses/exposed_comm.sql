@@ -13,11 +13,11 @@
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: start_ns BIGINT | start, common clock
 -- column: duration_ns BIGINT | length, waiting included
--- column: wait_ns BIGINT | from its start to that of the last rank; where no clock tells that, its duration minus the shortest over the ranks; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks
+-- column: wait_ns BIGINT | as in collective_waits; where no clock tells that, its duration minus the shortest over the ranks; the rest of duration_ns is transfer; NULL if no other rank was seen, or if the operation does not synchronize its ranks and its root is not known
 -- column: exposed_ns BIGINT | time of it in which no compute ran on the rank
 -- column: exposed_wait_ns BIGINT | of its first wait_ns; NULL like it
--- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it, and where a member of the group is not seen: the rest may be waiting for it
--- column: late_rank INTEGER | the rank that started last, later than all others by more than the clock resolution, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
+-- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it, and where a member of the group is not seen, or comes later than the one it waits for: the rest may be waiting for that
+-- column: late_rank INTEGER | last_rank of collective_instances where last_is_known, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
 -- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
 -- column: is_staged BOOLEAN | a send or recv of a pipeline, or a collective over several of its stages: there the schedule makes ranks wait. Messages round a ring, or of a group that is for something else by name (context parallelism), are not of a pipeline
 -- column: call_id BIGINT | as in collectives
@@ -25,7 +25,7 @@
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST
 -- caveat: waiting ends when the last rank arrives, by the common clock; where the clocks of the ranks are not tied, by the shortest duration over the ranks, which may itself include waiting, and is too short where ranks are not done at the same time. late_ns is NULL below the clock resolution.
 -- caveat: collectives that run at the same time on a rank are each counted in full, late_ns apart, which counts every moment once; breakdown counts all time once.
--- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins: they are not split.
+-- caveat: broadcast, reduce, gather and scatter may end on one rank before another begins. They are split where the root is known (root of collectives): all others of a broadcast or scatter wait for it, and the root of a reduce or gather for all others.
 WITH staged AS (
     SELECT call_id, collective_id, rank, op
     FROM collectives
@@ -54,8 +54,8 @@ calls AS MATERIALIZED (
         k.duration_ns,
         k.start_ns + s.wait_ns AS waited_until_ns,
         s.is_whole,
-        i.last_start_ns,
-        coalesce(o.since_ns, i.last_start_ns - i.last_delay_ns) AS second_start_ns,
+        i.awaited_ns,
+        coalesce(o.since_ns, i.awaited_ns - i.last_delay_ns) AS second_start_ns,
         i.last_rank,
         coalesce(o.origin, i.last_rank) AS late_rank,
         coalesce(o.is_known, i.last_is_known) AS late_is_known
@@ -68,20 +68,20 @@ calls AS MATERIALIZED (
 charged AS (
     SELECT
         call_id,
-        last_start_ns AS late_until_ns,
+        awaited_ns AS late_until_ns,
         least(
             greatest(
                 start_ns,
                 second_start_ns,
-                max(last_start_ns) OVER (
-                    PARTITION BY rank ORDER BY greatest(start_ns, second_start_ns), last_start_ns, call_id
+                max(awaited_ns) OVER (
+                    PARTITION BY rank ORDER BY greatest(start_ns, second_start_ns), awaited_ns, call_id
                     ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 )
             ),
-            last_start_ns
+            awaited_ns
         ) AS late_from_ns
     FROM calls
-    WHERE late_is_known AND waited_until_ns IS NOT NULL AND rank NOT IN (last_rank, late_rank)
+    WHERE late_is_known AND waited_until_ns > start_ns AND rank NOT IN (last_rank, late_rank)
 ),
 -- on the rank's own clock, which hardly strays from the common one within a collective
 edges AS MATERIALIZED (

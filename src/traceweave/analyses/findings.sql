@@ -77,7 +77,7 @@ SELECT
         THEN format('. Without it{} later work starts sooner too: {} in all', coalesce(' and ' || c.also || ',', ''), tw_time(c.cost_ns))
         ELSE '' END AS evidence,
     c.proof,
-    CASE WHEN c.is_vain THEN c.otherwise ELSE c.advice END AS advice,
+    CASE WHEN c.is_vain THEN coalesce(c.otherwise, c.advice) ELSE c.advice END AS advice,
     c.note
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

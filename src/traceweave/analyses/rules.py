@@ -27,7 +27,9 @@ from traceweave.analyses.parameters import literal
 from traceweave.analyses.statements import ONCE, OPTIONAL, REPEATED, Statement
 from traceweave.store.schema import Column, no_rows
 
-RULE_TOPICS = ("ranks and waiting", "communication", "idling and copies", "what costs no time")
+RULE_TOPICS = (
+    *("ranks and waiting", "communication", "idling and copies", "compute", "what costs no time"),
+)
 """What findings are about, in the order in which a reader meets them."""
 
 RULE_COLUMNS = (
@@ -40,7 +42,9 @@ RULE_COLUMNS = (
     Column("ceiling", "VARCHAR", "a scenario that gains at least what fixing it can; NULL: none"),
     Column("remedy", "VARCHAR", "what the advice does, for what-if; NULL: it cannot be said so"),
     Column(
-        "otherwise", "VARCHAR", "advice where remedy gains nothing by replay, or is not replayed"
+        "otherwise",
+        "VARCHAR",
+        "advice where remedy gains nothing by replay, or is not replayed; NULL: the same",
     ),
     Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
     Column("evidence", "VARCHAR", "what was found, in words with its numbers"),

@@ -38,7 +38,7 @@ from traceweave.store.database import first_line, unchanging
 from traceweave.store.rows import registered
 from traceweave.store.schema import no_rows
 from traceweave.vocabulary import with_names
-from traceweave.words import name_ranks
+from traceweave.words import named
 
 _DEFINITION = re.compile(
     r"^-- (?P<sort>macro|rows|table): (?P<name>\w+)(?P<takes>[^|]*?) \|[^\n]*\n"
@@ -67,7 +67,7 @@ def run(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> duckdb.D
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
-        _check_rank(con, values)
+        _check_places(con, values)
         question = Question(con)
         is_kept = table_of(analysis, values) in question.stored
         if is_kept or analysis.is_own or divide(con, analysis):
@@ -84,18 +84,20 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
     analysis = find(name)
     values = analysis.bind(params)
     with _refusing(name):
-        _check_rank(con, values)
+        _check_places(con, values)
         return materialize(con, analysis, values)
 
 
-def _check_rank(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> None:
-    """Raise QueryError for a rank that the run does not have."""
-    if (rank := values.get("rank")) is None:
-        return
-    ranks = [number for (number,) in con.execute("SELECT DISTINCT rank FROM ranks").fetchall()]
-    if rank not in ranks:
-        has = f"it has {name_ranks(sorted(ranks))}" if ranks else "it has none"
-        raise QueryError(f"parameter rank cannot be {rank}: no rank of this run, {has}")
+def _check_places(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> None:
+    """Raise QueryError for a rank or a step that the run does not have."""
+    for noun in ("rank", "step"):
+        if (wanted := values.get(noun)) is None:
+            continue
+        rows = con.execute(f"SELECT DISTINCT {noun} FROM {noun}s").fetchall()
+        known = [number for (number,) in rows]
+        if wanted not in known:
+            has = f"it has {named(noun, known)}" if known else "it has none"
+            raise QueryError(f"parameter {noun} cannot be {wanted}: no {noun} of this run, {has}")
 
 
 def keep_answers(

@@ -13,7 +13,7 @@
 -- column: duration_p95_ns BIGINT | 95th percentile of the same
 -- column: duration_p99_ns BIGINT | 99th percentile of the same
 -- column: duration_max_ns BIGINT | longest
--- column: wait_p50_ns BIGINT | median over ranks and instances of the time from the rank's start to the last rank's start; NULL if no other rank was seen
+-- column: wait_p50_ns BIGINT | median of wait_ns of collective_waits, over instances and the ranks that wait in them; NULL if no other rank was seen
 -- column: wait_p95_ns BIGINT | 95th percentile of the same
 -- column: wait_p99_ns BIGINT | 99th percentile of the same
 -- column: wait_max_ns BIGINT | longest
@@ -24,7 +24,7 @@
 -- column: tail_ratio DOUBLE | duration_p99_ns / duration_p50_ns; NULL if the median is 0
 -- column: last_rank INTEGER | the rank that arrived last most often, the lowest of several, where the clocks resolve it; NULL if they never do
 -- column: last_rank_share DOUBLE | instances in which it was last / instances in which the clocks resolve which rank was, 0 to 1
--- column: transfer_min_p50_ns BIGINT | median over instances of the shortest duration over the ranks: the transfer time without any clock
+-- column: transfer_min_p50_ns BIGINT | median over instances of the shortest duration over the ranks: the transfer time without any clock; NULL where a root is known
 -- column: wait_free_p99_ns BIGINT | 99th percentile over ranks and instances of the duration minus that shortest one: the wait without any clock
 -- column: below_resolution_share DOUBLE | instances whose arrival skew, first to last, is below the clock resolution / instances seen on two ranks or more, 0 to 1
 -- column: calls BIGINT | operations counted once per rank, which the durations are of
@@ -102,6 +102,7 @@ wait_tails AS (
     FROM collective_waits AS w
     JOIN shared USING (collective_id)
     JOIN collective_instances AS i USING (collective_id)
+    WHERE awaits_others(i.op, i.root, w.rank)
     GROUP BY ALL
 ),
 transfer_tails AS (

@@ -81,7 +81,8 @@ MOST_OF_A_PATH = 200
 @click.option(
     "--one-run",
     is_flag=True,
-    help="All files are of one run, although their times, GPUs, versions or world sizes differ.",
+    help="All files are of one run, although their times, GPUs, versions or world sizes differ;"
+    " steps that a rank has in several files are numbered on.",
 )
 @click.option(
     "-j",

@@ -190,7 +190,8 @@ explained AS (
     JOIN collectives AS k ON k.rank = d.rank AND k.duration_ns = d.count
     JOIN collective_instances AS i USING (collective_id)
     CROSS JOIN LATERAL (
-        SELECT least(greatest(i.last_start_ns - k.start_ns, 0), k.duration_ns) AS ns
+        SELECT CASE WHEN awaits_others(i.op, i.root, k.rank)
+            THEN least(greatest(i.awaited_ns - k.start_ns, 0), k.duration_ns) ELSE 0 END AS ns
     ) AS w
     WHERE d.kind = 'one op' AND i.resolution_ns IS NOT NULL
         AND 2 * (d.count - w.ns) <= d.total - w.ns

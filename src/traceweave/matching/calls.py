@@ -34,6 +34,8 @@ RENDEZVOUS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barri
 """Operations that cannot end anywhere before they have started everywhere."""
 PROVES = np.array([op in RENDEZVOUS for op in OPS])
 """Whether an operation code is one of them: no rank's end lies before any rank's start."""
+_SENDS = np.array([op in ("broadcast", "scatter") for op in OPS])
+"""Whether it is its root that sends."""
 OWN_SIZE = ("all_to_all", "gather", "scatter")
 """Operations whose size may differ between the ranks of one instance (split sizes, the root's
 buffer).
@@ -71,12 +73,24 @@ class Calls:
     """Its stream also runs kernels that compute; told only of calls that no group is named for."""
     waited: Flags
     """It ends when somebody waits for it: a message of gloo, or what has a receive half."""
+    root: Ints
+    """1 of the root of a broadcast, reduce, gather or scatter, 0 of the others; -1 where there is
+    none, or none is known."""
     start: Ints
     end: Ints
     origin_ns: int
 
     def __len__(self) -> int:
         return len(self.call_id)
+
+    def roles(self, index: Ints) -> tuple[Flags, Flags]:
+        """Return which of the calls at `index` do not end before those of their operation that are
+        awaited have started, and which are awaited: all where none has a root, else the root of
+        what it sends, and who sends to it.
+        """
+        op, root = self.op[index], self.root[index]
+        proves, sends = PROVES[op], _SENDS[op].astype(np.int64)
+        return proves | (root == 1 - sends), proves | (root == sends)
 
     def take(self, index: Ints | Flags) -> Calls:
         """Return the calls at `index`, in that order."""
@@ -138,6 +152,7 @@ SELECT
         AND k.source_id IN (
             SELECT source_id FROM base.rank_sources WHERE format = 'kineto'
         ) AS waited,
+    coalesce(CAST(k.group_ranks[k.root_place + 1] = k.rank AS BIGINT), -1) AS root,
     k.start_local_ns - $origin AS start,
     k.start_local_ns + k.duration_ns - $origin AS "end"
 FROM base.known_calls AS k

@@ -405,12 +405,17 @@ def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     changes = np.abs(np.diff(differences))[np.diff(i) == 1]
     dispersion = float(np.median(changes)) if len(changes) else np.inf
     median, pairs = float(np.median(differences)), float(len(i))
-    proving = PROVES[a.op[i]]
+    (a_waits, a_awaited), (b_waits, b_awaited) = a.roles(i), b.roles(j)
+    after, before = a_waits & b_awaited, b_waits & a_awaited
+    proving = after | before
     if proving.any():  # a broadcast may end at its root before others begin it
-        i, j = i[proving], j[proving]
-    low, high = (b.start[j] - a.end[i]).astype(float), (b.end[j] - a.start[i]).astype(float)
-    spare = int(0.02 * len(i))
-    lowest, highest = np.sort(low)[len(i) - 1 - spare], np.sort(high)[spare]
+        i, j, after, before = i[proving], j[proving], after[proving], before[proving]
+    else:  # nor does anybody wait for one that is not the root
+        after = before = (a.root[i] < 0) | (b.root[j] < 0)
+    low = np.where(after, (b.start[j] - a.end[i]).astype(float), -np.inf)
+    high = np.where(before, (b.end[j] - a.start[i]).astype(float), np.inf)
+    lowest = np.sort(low)[-1 - int(0.02 * np.sum(after))]
+    highest = np.sort(high)[int(0.02 * np.sum(before))]
     excess = float(lowest - highest)
     if len(low) >= PARTS * PARTS:
         excess = _but_for_a_step(excess, low, high)

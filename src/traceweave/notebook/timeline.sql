@@ -15,7 +15,7 @@ met AS (
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
         -- a send half waits for nobody
         coalesce(k.receive_op_id, k.gpu_op_id, k.host_op_id) AS op_id,
-        max(CASE WHEN i.is_buffered THEN k.start_ns ELSE i.last_start_ns END) AS last_start_ns
+        max(CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN k.start_ns ELSE i.awaited_ns END) AS awaited_ns
     FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
     WHERE i.ranks_seen >= 2
     GROUP BY ALL
@@ -28,10 +28,10 @@ parts AS (
         unnest(CASE
             WHEN o.category = 'compute' THEN [{kind: 'compute', a: o.start_ns, b: o.end_ns}]
             WHEN o.category = 'memory' THEN [{kind: 'copies', a: o.start_ns, b: o.end_ns}]
-            WHEN m.last_start_ns IS NULL THEN [{kind: 'communication', a: o.start_ns, b: o.end_ns}]
+            WHEN m.awaited_ns IS NULL THEN [{kind: 'communication', a: o.start_ns, b: o.end_ns}]
             ELSE [
-                {kind: 'waiting', a: o.start_ns, b: least(greatest(m.last_start_ns, o.start_ns), o.end_ns)},
-                {kind: 'transfer', a: least(greatest(m.last_start_ns, o.start_ns), o.end_ns), b: o.end_ns}
+                {kind: 'waiting', a: o.start_ns, b: least(greatest(m.awaited_ns, o.start_ns), o.end_ns)},
+                {kind: 'transfer', a: least(greatest(m.awaited_ns, o.start_ns), o.end_ns), b: o.end_ns}
             ]
         END) AS part
     FROM ops AS o LEFT JOIN met AS m USING (timeline, op_id)

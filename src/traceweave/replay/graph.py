@@ -147,17 +147,22 @@ def _tied(
     transfer = arrival + 1
     came = np.concatenate([p.came + shift for p, shift in numbered])
     instance = np.concatenate([p.instance for p in parts])
+    is_root = np.repeat([p.rank for p in parts], [len(p.arrival) for p in parts])
+    is_root = is_root == instances["root"][instance]
+    of_all, from_root = instances["root"][instance] < 0, instances["from_root"][instance] > 0
+    # the root sends to others that wait for it alone, or waits for what all others send
+    awaited, waits = of_all | ~from_root | is_root, of_all | (from_root != is_root)
     at, done = nodes.end[came], nodes.end[transfer]
     together = np.full(len(instances["number"]), -FAR)
-    np.maximum.at(together, instance, at)
-    seen = np.bincount(instance, minlength=len(together)) > 1
+    np.maximum.at(together, instance[awaited], at[awaited])
+    seen = (np.bincount(instance, minlength=len(together)) > 1) & (together > -FAR)
 
     # who was done before the last one was there did not wait for it
-    early = done < (together - instances["resolution"])[instance]
+    early = waits & (done < (together - instances["resolution"])[instance])
     ends = np.cumsum([len(part.arrival) for part in parts])
     for part, mine in zip(parts, np.split(early, ends), strict=False):
         part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))
-    tied = seen[instance] & ~early
+    tied = seen[instance] & waits & ~early
     begin = np.minimum(np.where(tied, together[instance], at), done)
     barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
     nodes = collected.nodes()
@@ -167,7 +172,7 @@ def _tied(
     for part_of in (came, arrival, transfer):
         nodes.instance[part_of] = instance
     zeros = np.zeros_like(arrival)
-    edges.append(Edges.of(came, barrier[instance], zeros, MEMBERS).where(seen[instance]))
+    edges.append(Edges.of(came, barrier[instance], zeros, MEMBERS).where(awaited & seen[instance]))
     lag = np.minimum(nodes.start[transfer] - together[instance], 0)
     edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
     return nodes, Edges.joined(*edges)

@@ -195,6 +195,7 @@ SELECT
     coalesce(bus_factor, 1) AS factor, coalesce(ranks_expected, ranks_seen) AS size,
     coalesce(complete, FALSE) AND ranks_seen > 1 AS whole,
     coalesce(resolution_ns, 0) AS resolution,
+    coalesce(root, -1) AS root, op IN ('broadcast', 'scatter') AS from_root,
     op = 'send_recv' AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
         AS is_staged
 FROM collective_instances;

@@ -61,7 +61,7 @@ SELECT
     CASE WHEN c.op IN ('dispatch', 'combine') THEN 'all_to_all' ELSE c.op END AS op,
     CASE WHEN c.op IN ('dispatch', 'combine') THEN c.op END AS kind,
     c.group_name, c.group_desc, c.group_ranks, c.group_size, c.comm_id,
-    c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.stream, c.start_local_ns, c.duration_ns,
+    c.comm_rank, c.comm_peer, c.seq, c.dtype, c.bytes, c.peer, c.root_place, c.stream, c.start_local_ns, c.duration_ns,
     CASE WHEN c.gpu_op_id IS NULL THEN h.step ELSE l.step END AS step, c.evidence
 FROM calls AS c
 LEFT JOIN launched AS l ON l.op_id = c.gpu_op_id

@@ -6,6 +6,9 @@ CREATE OR REPLACE TEMP MACRO source_of(op_id) AS CAST(op_id // 1000000000 AS INT
 -- The operation that a collective's or its kernel's name stands for; 'unknown' if it says none.
 CREATE OR REPLACE TEMP MACRO collective_op(text) AS coalesce({{ names('collective_ops', 'lower(text)') }}, 'unknown');
 
+-- One rank sends to all others, or receives from them.
+CREATE OR REPLACE TEMP MACRO has_root(op) AS op IN ('broadcast', 'reduce', 'gather', 'scatter');
+
 -- Which part of a collective a range on the host stands for: 'device', 'host', 'operator', 'issue', 'wait' or 'library'; NULL for other ranges.
 CREATE OR REPLACE TEMP MACRO collective_range(name) AS {{ names('collective_ranges', 'name') }};
 

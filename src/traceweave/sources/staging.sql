@@ -31,6 +31,8 @@ CREATE OR REPLACE TEMP TABLE new_collective_calls (
     comm_rank INTEGER, comm_peer INTEGER,              -- this rank's and the peer's number inside that communicator
     seq BIGINT, dtype VARCHAR,
     bytes BIGINT,                                      -- S of nccl-tests: the whole buffer
-    peer INTEGER, stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,
+    peer INTEGER,
+    root_place INTEGER,                                -- root of a broadcast, reduce, gather or scatter, as its number in the group
+    stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,
     evidence VARCHAR                                   -- 'metadata', 'nvtx', 'host op', 'name'
 );

@@ -5,3 +5,7 @@
 CREATE MACRO aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns) AS
     local_ns + coalesce(offset_ns, 0)
     + CAST(round(coalesce(drift_ppm, 0) * 1e-6 * (local_ns - coalesce(reference_local_ns, 0))) AS BIGINT);
+
+-- Whether a rank waits for others in a collective, whose root is NULL where it has none or none is known: the root sends a broadcast
+-- or scatter when it likes, and all but the root are done with a reduce or gather when they have sent.
+CREATE MACRO awaits_others(op, root, rank) AS root IS NULL OR (op IN ('broadcast', 'scatter')) = (rank <> root);

@@ -18,7 +18,7 @@ from traceweave.markup import table
 from traceweave.store.rows import insert_rows
 from traceweave.vocabulary import script
 
-SCHEMA_VERSION = 19
+SCHEMA_VERSION = 20
 """Raised whenever a database written before can no longer be read by the code after."""
 
 LEAST_PAUSE_NS = 500_000
@@ -27,7 +27,9 @@ the quickest took 0.5 ms."""
 
 
 _TABLES = ("run", "events", "calls", "job")
-_VIEWS = ("run", "ops", "collectives", "timeline", "flight_recorder", "nccl", "capture")
+_VIEWS = (
+    "run", "ops", "collectives", "messages", "timeline", "flight_recorder", "nccl", "capture",
+)  # fmt: skip
 """Files of tables/ and views/, each after those that it reads."""
 
 

@@ -21,19 +21,20 @@
         WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
     END;
 
--- rows: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks
+-- rows: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, or comes to it later, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks, but where root is known and a clock tells
 SELECT
     k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
     CASE
-        WHEN i.is_buffered THEN 0
-        WHEN i.resolution_ns IS NOT NULL THEN greatest(least(i.last_start_ns - k.start_ns, k.duration_ns), 0)
+        WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN 0
+        WHEN i.resolution_ns IS NOT NULL THEN greatest(least(i.awaited_ns - k.start_ns, k.duration_ns), 0)
         ELSE k.duration_ns - i.transfer_min_ns
     END AS wait_ns,
-    coalesce(i.complete, j.is_whole) AS is_whole
+    coalesce(i.complete, j.is_whole)
+        AND (i.root IS NULL OR i.last_start_ns = CASE WHEN awaits_others(i.op, i.root, k.rank) THEN greatest(i.awaited_ns, k.start_ns) ELSE k.start_ns END) AS is_whole
 FROM collectives AS k
 JOIN collective_instances AS i USING (collective_id)
 CROSS JOIN (SELECT coalesce(count(*) >= max(world_size), TRUE) AS is_whole FROM ranks) AS j
-WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv');
+WHERE i.ranks_seen > 1 AND (tw_synchronizes(i.op) OR i.op = 'send_recv' OR i.root IS NOT NULL AND i.resolution_ns IS NOT NULL);
 
 -- rows: tw_choices() | what NCCL ran, by its logs, for a group's operation of a size: group_id, op, bytes, algorithm and protocol (NULL if it ran it in several ways), ways (all of them, as text). A line that may be of several groups counts for each: the group's own line is among them, so where all agree it is known
 SELECT

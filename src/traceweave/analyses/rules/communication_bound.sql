@@ -1,15 +1,13 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
 -- finds: Transfer that no compute hides, beyond what `poor_overlap` claims: where it claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
--- try: Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
+-- try: Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
 -- param: min_share
 SELECT
-    format('{} has {}{} that no compute hides', s.each_unit,
-        CASE e.transfer_use WHEN 'ddp' THEN 'DDP ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'tp' THEN 'tensor-parallel '
-            WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END,
+    format('{} has {}{} that no compute hides', s.each_unit, l.kinds,
         CASE WHEN w.may_wait OR e.split = 0 AND NOT (e.instances > 0 AND g.ranks > 1) THEN 'communication' ELSE 'transfers' END) AS title,
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
@@ -28,19 +26,16 @@ SELECT
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
     coalesce(CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
         tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
-    ELSE CASE e.transfer_use
-        WHEN 'ddp' THEN format('DDP: send less ({})', l.ways)
-        WHEN 'fsdp' THEN format('FSDP: send less ({})', l.ways)
-        WHEN 'optimizer' THEN 'The optimizer''s own gathers and scatters: fewer and larger ones, lower precision, overlapped with the update of other parameters'
-        WHEN 'sharded' THEN format('Gathers and scatters of shards: send less ({})', l.ways)
-        WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or transfers in chunks overlapped with the matrix products (async TP): see tp'
-        WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || l.ways
-        WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', l.ways)
-        ELSE format('Send less ({})', l.ways)
-    END || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
+    ELSE l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
-LEFT JOIN {{ ref('sending_less') }} AS l ON l.use IS NOT DISTINCT FROM e.transfer_use
+CROSS JOIN LATERAL (
+    SELECT
+        string_agg(kind, 'and ' ORDER BY list_position(e.transfer_uses, use)) AS kinds,
+        string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice
+    FROM {{ ref('sending_less') }}
+    WHERE list_contains(e.transfer_uses, use)
+) AS l
 LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
 CROSS JOIN LATERAL (
     SELECT e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait

@@ -14,7 +14,7 @@ SELECT
     CASE
         WHEN has_gpu THEN 'Faster kernels: ' || coalesce(nullif(array_to_string([
             CASE WHEN is_torch AND NOT is_narrow THEN 'lower precision' END,
-            CASE WHEN is_torch AND k.softmax_ns >= {{ param('min_share') }} * k.all_ns AND k.attention_ns IS NULL THEN 'fused attention' END,
+            CASE WHEN has_math_attention OR is_torch AND k.softmax_ns >= {{ param('min_share') }} * k.all_ns AND k.attention_ns IS NULL THEN 'fused attention' END,
             CASE WHEN is_torch AND has_optimizer AND NOT has_fused_optimizer THEN 'fused optimizers' END,
             CASE WHEN is_torch AND k.fusable_ns >= {{ param('min_share') }} * k.all_ns AND NOT is_compiled THEN 'torch.compile' END
         ], ', '), '') || '; ', '') || 'see kernels'

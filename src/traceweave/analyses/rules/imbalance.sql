@@ -114,6 +114,7 @@ SELECT
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN once_rank IS NOT NULL THEN tw_see_what(once_rank, once_step, NULL)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
+        WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
         ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
     END AS advice
 FROM found

@@ -20,7 +20,7 @@ WITH transfers AS (
     FROM {{ ref('exposed_calls') }} AS c JOIN collective_instances AS i USING (collective_id)
     -- what threads of the host time (gloo, MPI)
     LEFT JOIN (SELECT collective_id FROM collectives GROUP BY collective_id HAVING count(gpu_op_id) = 0) AS k USING (collective_id)
-    WHERE c.exposed_transfer_ns IS NOT NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks
+    WHERE c.exposed_transfer_ns IS NOT NULL AND i.root IS NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks
     GROUP BY c.collective_id, c.op, c.group_id, c.bytes
 ),
 medians AS (

@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
@@ -54,6 +54,7 @@ SELECT
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, m.step, m.since_step)
+        WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
         WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
@@ -92,11 +93,11 @@ LEFT JOIN (
 CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     SELECT
-        coalesce(b.cause = 'compute' AND x.times_mean >= 1.1, FALSE) AS is_divided,
+        coalesce(b.cause = 'compute' AND NOT b.sends AND x.times_mean >= 1.1, FALSE) AS is_divided,
         format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
-        -- what all do, and this rank more often in every step, is work that could be divided
-        coalesce(b.cause = 'compute' AND d.kind IN ('kernel', 'operator') AND d.is_always_more
+        -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them
+        coalesce(b.cause = 'compute' AND NOT b.sends AND d.kind IN ('kernel', 'operator') AND d.is_always_more
             AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_share
 ) AS w
 WHERE b.is_straggler

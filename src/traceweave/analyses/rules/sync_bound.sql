@@ -5,11 +5,13 @@
 -- proof: idle_causes
 -- shows: gaps sync
 WITH waits AS (
-    SELECT CASE WHEN p.kind = 'op' OR starts_with(p.name, 'aten::') THEN p.name END AS name, sum(h.duration_ns) AS wait_ns
+    SELECT CASE WHEN p.kind = 'op' OR starts_with(p.name, 'aten::') THEN coalesce(c.name, p.name) END AS name, sum(h.duration_ns) AS wait_ns
     FROM host_ops AS h
     JOIN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) AS n USING (name)
     JOIN {{ ref('mean_step') }} AS s ON h.step IS NOT NULL OR NOT s.has_steps
     LEFT JOIN host_ops AS p ON p.op_id = h.parent_id
+    -- which is how torch records the arguments of a collective, inside the operator that asks for it
+    LEFT JOIN host_ops AS c ON c.op_id = p.parent_id AND p.name = 'record_param_comms'
     WHERE h.kind IN ('runtime', 'driver') AND coalesce(p.kind NOT IN ('runtime', 'driver'), TRUE)
     GROUP BY ALL
 ),

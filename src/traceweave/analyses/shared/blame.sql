@@ -14,6 +14,7 @@
 -- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
 -- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
 -- column: instances BIGINT | all that it shares with other ranks
+-- column: sends BOOLEAN | most of that time others wait in a broadcast or scatter of its own for what it sends
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
 -- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, more than chance (straggler_chance) would have it, and is not late only because another group held it up
@@ -23,9 +24,10 @@ WITH late AS (
         CAST(sum(late_ns) AS BIGINT) AS late_ns,
         max(late_ns / windows) AS cost_ns,
         arg_max(rank, late_ns / windows) AS waiter,
-        count(*) FILTER (WHERE late_ns > 0) AS waiters
+        count(*) FILTER (WHERE late_ns > 0) AS waiters,
+        2 * sum(sent_ns) > sum(late_ns) AS sends
     FROM (
-        SELECT late_rank, rank, sum(late_ns) AS late_ns, any_value(windows) AS windows
+        SELECT late_rank, rank, sum(late_ns) AS late_ns, coalesce(sum(late_ns) FILTER (WHERE is_sent), 0) AS sent_ns, any_value(windows) AS windows
         FROM {{ ref('exposed_calls') }}
         WHERE late_rank IS NOT NULL AND NOT is_staged AND NOT is_start
         GROUP BY late_rank, rank

@@ -3,17 +3,29 @@
 -- column: rank INTEGER | global rank
 -- column: chance DOUBLE | as in stragglers
 WITH
+-- Of a broadcast only the root can be late: whether it is by chance, all tell that began it, in their order.
+rooted AS (
+    SELECT k.collective_id, k.rank, k.step, i.last_start_ns - (max(k.start_ns, 2) OVER one)[2] AS delay_ns, i.ranks_seen - 1 AS others, k.start_ns = i.last_start_ns AS is_last, i.resolution_ns
+    FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
+    WHERE i.root IS NOT NULL AND i.ranks_seen > 1
+    WINDOW one AS (PARTITION BY k.collective_id)
+),
+came AS (
+    SELECT collective_id, rank, step, caused_ns FROM {{ ref('arrivals') }} WHERE last_is_known AND NOT has_root
+    UNION ALL
+    SELECT collective_id, rank, step, CASE WHEN is_last THEN delay_ns * others END FROM rooted WHERE delay_ns > 0 AND delay_ns >= resolution_ns
+),
 -- What ranks made others wait, by step; in a run of one by stretch since they were even: collectives of either hang together.
 trials AS (
     SELECT
         a.rank,
-        CASE WHEN s.several THEN a.step ELSE t.first_id END AS trial,
+        CASE WHEN s.several THEN a.step ELSE coalesce(t.first_id, a.collective_id) END AS trial,
         CAST(coalesce(sum(a.caused_ns), 0) AS BIGINT) AS wait_ns
-    FROM {{ ref('arrivals') }} AS a
+    FROM came AS a
     -- a rank that was not there yet when a stretch began takes part in that of the others
-    JOIN (SELECT collective_id, coalesce(max(first_id), collective_id) AS first_id FROM {{ ref('legs') }} GROUP BY collective_id) AS t USING (collective_id)
-    CROSS JOIN (SELECT count(DISTINCT step) FILTER (WHERE last_is_known) > 1 AS several FROM {{ ref('arrivals') }}) AS s
-    WHERE a.last_is_known AND (a.step IS NOT NULL OR NOT s.several)
+    LEFT JOIN (SELECT collective_id, coalesce(max(first_id), collective_id) AS first_id FROM {{ ref('legs') }} GROUP BY collective_id) AS t USING (collective_id)
+    CROSS JOIN (SELECT count(DISTINCT step) > 1 AS several FROM came) AS s
+    WHERE a.step IS NOT NULL OR NOT s.several
     GROUP BY ALL
 )
 SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance

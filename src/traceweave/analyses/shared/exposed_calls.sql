@@ -21,10 +21,11 @@
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
 -- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
+-- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages of a pipeline whose other side is not known, nothing
 -- column: lacks_ranks BOOLEAN | not all ranks of the group are seen in it: who is not seen may have come last
--- column: is_unsplit BOOLEAN | all of them are seen, but its operation does not make ranks wait for all others (broadcast, scatter and the like): whom it waits for, and how long, is not known
+-- column: is_unsplit BOOLEAN | all of them are seen, but its operation does not make ranks wait for all others (broadcast, scatter and the like): whom it waits for, and how long, is not known, or not of all of it
 -- column: is_recorded BOOLEAN | all ranks of the group were recorded, and of the job where the group is not known
 WITH
 -- Groups whose collectives are in the forward pass carry activations, as in tensor and expert parallelism. (All-gathers
@@ -45,6 +46,12 @@ blocking AS MATERIALIZED (
     WHERE k.op IN ('all_reduce', 'reduce_scatter', 'all_to_all', 'dispatch', 'combine')
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= {{ param('forward_share') }} * sum(k.bytes)
+),
+-- and so do those that a function of the backward pass asks for itself (SyncBatchNorm): gradients go when they are summed up
+functions AS MATERIALIZED (
+    SELECT call_id FROM tw_issued_within('backward')
+    WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
+        AND call_id NOT IN (SELECT call_id FROM tw_issued_within('sharding'))
 ),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (
@@ -73,27 +80,29 @@ SELECT
     e.is_staged,
     r.windows,
     e.op IN ('send', 'recv') AS is_p2p,
-    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL AS is_blocking,
+    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL AS is_blocking,
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
-        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' THEN 'ddp'
+        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN 'ddp'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
+    e.late_rank = i.root AS is_sent,
     e.collective_id IN (SELECT collective_id FROM {{ ref('starts') }}) AS is_start,
     CASE WHEN e.wait_ns IS NULL AND e.is_staged AND e.op IN ('send', 'recv') THEN 0 ELSE e.exposed_ns - coalesce(e.exposed_wait_ns, 0) END AS bare_ns,
     e.collective_id IS NULL OR i.complete IS FALSE AS lacks_ranks,
-    NOT lacks_ranks AND e.wait_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
+    NOT lacks_ranks AND e.exposed_transfer_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
     coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
 FROM {{ ref('exposed_comm') }} AS e
 JOIN {{ ref('rank_windows') }} AS r USING (rank)
 CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
+LEFT JOIN functions AS f ON f.call_id = e.call_id AND e.op = 'all_reduce'
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id
 WHERE e.step IS NOT NULL OR NOT s.has_steps

@@ -16,14 +16,19 @@
 -- column: instances BIGINT | matched instances they are of
 -- column: small_share DOUBLE | of transfer_ns, the share in calls of less than small_bytes
 -- column: hideable_use VARCHAR | the use with most of hideable_ns
--- column: transfer_use VARCHAR | the use with most of transfer_ns
-WITH uses AS (
-    SELECT arg_max(use, (hideable_ns, use)) AS of_hideable, arg_max(use, (transfer_ns, use)) AS of_transfer
-    FROM (
-        SELECT use, coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns, sum(bare_ns) AS transfer_ns
-        FROM {{ ref('exposed_calls') }}
-        GROUP BY use
-    )
+-- column: transfer_uses VARCHAR[] | the use with most of transfer_ns, and where that is known, others with a third of it or more
+WITH by_use AS (
+    SELECT use, coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns, sum(bare_ns) AS transfer_ns
+    FROM {{ ref('exposed_calls') }}
+    GROUP BY use
+),
+most AS (
+    SELECT arg_max(use, (hideable_ns, use)) AS of_hideable, arg_max(use, (transfer_ns, use)) AS of_transfer, sum(transfer_ns) AS all_ns FROM by_use
+),
+uses AS (
+    SELECT m.of_hideable, list(u.use ORDER BY u.transfer_ns DESC, u.use DESC) AS of_transfer
+    FROM most AS m JOIN by_use AS u ON u.use = m.of_transfer OR 3 * u.transfer_ns >= m.all_ns AND 'unknown' NOT IN (u.use, m.of_transfer)
+    GROUP BY m.of_hideable
 ),
 summed AS (
     SELECT
@@ -79,5 +84,5 @@ SELECT
     instances,
     small_ns / nullif(bare_ns, 0) AS small_share,
     u.of_hideable AS hideable_use,
-    u.of_transfer AS transfer_use
+    u.of_transfer AS transfer_uses
 FROM scaled CROSS JOIN uses AS u

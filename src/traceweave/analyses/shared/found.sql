@@ -10,7 +10,7 @@
 -- column: also VARCHAR | what else its scenario takes away; NULL: nothing
 -- column: ceiling VARCHAR | a scenario that gains at least what fixing it can; NULL: none is known
 -- column: remedy VARCHAR | what the advice does, for what-if; NULL: it cannot be said so
--- column: otherwise VARCHAR | advice where remedy gains nothing by replay, or is not replayed
+-- column: otherwise VARCHAR | advice where remedy gains nothing by replay, or is not replayed; NULL: the same
 -- column: at_most VARCHAR | severity that it has at most; NULL: by its cost
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows

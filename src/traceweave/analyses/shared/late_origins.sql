@@ -12,7 +12,7 @@ WITH main AS (
     GROUP BY collective_id, rank
 ),
 lasts AS (
-    SELECT i.collective_id, m.origin, i.last_start_ns, i.resolution_ns
+    SELECT i.collective_id, m.origin, i.awaited_ns, i.resolution_ns
     FROM main AS m JOIN collective_instances AS i ON i.collective_id = m.collective_id AND i.last_rank = m.rank
     WHERE m.origin <> m.rank
 ),
@@ -21,12 +21,13 @@ others AS (
     FROM lasts AS l
     JOIN collective_waits AS w USING (collective_id)
     LEFT JOIN main AS m ON m.collective_id = w.collective_id AND m.rank = w.rank
-    WHERE coalesce(m.origin, w.rank) <> l.origin
+    -- who comes after a root is waited for by nobody
+    WHERE coalesce(m.origin, w.rank) <> l.origin AND w.start_ns <= l.awaited_ns
     GROUP BY l.collective_id
 )
 SELECT
     l.collective_id,
     l.origin,
     o.since_ns,
-    coalesce(l.last_start_ns > o.since_ns AND l.last_start_ns - o.since_ns >= l.resolution_ns, FALSE) AS is_known
+    coalesce(l.awaited_ns > o.since_ns AND l.awaited_ns - o.since_ns >= l.resolution_ns, FALSE) AS is_known
 FROM lasts AS l JOIN others AS o USING (collective_id)

@@ -10,7 +10,7 @@
 -- column: is_last BOOLEAN | this rank arrived last
 -- column: is_late BOOLEAN | the clocks resolve who did
 -- column: delay_ns BIGINT | from the start of the last but one to that of the last rank
--- column: waiting_ranks BIGINT | ranks but one
+-- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: first_id BIGINT | the first collective since the ranks were even
 -- column: previous_id BIGINT | the one that made them so; -1: none is recorded
 -- column: from_ns BIGINT | its end; of -1 the start of the first. Rank's own clock

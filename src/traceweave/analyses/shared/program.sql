@@ -4,6 +4,7 @@
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
 -- column: is_compiled BOOLEAN | code that torch.compile made runs
 -- column: is_narrow BOOLEAN | kernels that compute in 16 bits or fewer, by their names, are at least half of its compute
+-- column: has_math_attention BOOLEAN | torch's attention runs as its math backend: softmax and products one by one
 -- column: has_optimizer BOOLEAN | parameters are updated
 -- column: has_fused_optimizer BOOLEAN | by kernels that do all of an update
 -- column: has_cpu_optimizer BOOLEAN | on the CPU of a run with GPUs: ranges of an optimizer are there, and none of its kernels
@@ -21,6 +22,7 @@ SELECT
         SELECT 2 * sum(time_ns) FILTER ({{ names('narrow_kernels', 'name') }} = 'yes') >= sum(time_ns)
         FROM (SELECT name, sum(duration_ns) AS time_ns FROM gpu_ops WHERE category = 'compute' GROUP BY name)
     ), FALSE) AS is_narrow,
+    EXISTS (FROM host_ops WHERE name = 'aten::_scaled_dot_product_attention_math') AS has_math_attention,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
         OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
     -- scaling of losses comes with any

@@ -2,7 +2,9 @@
 -- grain: one row per use of communication
 -- needs: ref('exposed_calls')
 -- column: use VARCHAR | as in exposed_calls
+-- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
+-- column: advice VARCHAR | the same as a sentence
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
@@ -27,17 +29,35 @@ sent AS (
     SELECT e.use, coalesce(2 * sum(k.duration_ns) FILTER (WHERE t.bytes <= 2) >= sum(k.duration_ns), FALSE) AS is_short
     FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id) LEFT JOIN types AS t USING (dtype)
     GROUP BY e.use
+),
+ways AS (
+    SELECT
+        use,
+        concat_ws(', ',
+            CASE
+                WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
+                WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
+                WHEN use IN ('fsdp', 'sharded') THEN 'shards within a node only, fewer gathers'
+                WHEN use = 'pp' THEN 'stages cut where activations are small'
+                ELSE 'groups within a node'
+            END,
+            CASE WHEN is_short THEN NULL WHEN use = 'ddp' THEN 'gradients in lower precision' ELSE 'lower precision' END,
+            CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
+    FROM sent CROSS JOIN accumulation
 )
 SELECT
     use,
-    concat_ws(', ',
-        CASE
-            WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
-            WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
-            WHEN use IN ('fsdp', 'sharded') THEN 'shards within a node only, fewer gathers'
-            WHEN use = 'pp' THEN 'stages cut where activations are small'
-            ELSE 'groups within a node'
-        END,
-        CASE WHEN is_short THEN NULL WHEN use = 'ddp' THEN 'gradients in lower precision' ELSE 'lower precision' END,
-        CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
-FROM sent CROSS JOIN accumulation
+    CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'tp' THEN 'tensor-parallel '
+        WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END AS kind,
+    ways,
+    CASE use
+        WHEN 'ddp' THEN format('DDP: send less ({})', ways)
+        WHEN 'fsdp' THEN format('FSDP: send less ({})', ways)
+        WHEN 'optimizer' THEN 'The optimizer''s own gathers, scatters and broadcasts: fewer and larger ones, lower precision, overlapped with the update of other parameters'
+        WHEN 'sharded' THEN format('Gathers and scatters of shards: send less ({})', ways)
+        WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or transfers in chunks overlapped with the matrix products (async TP): see tp'
+        WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || ways
+        WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
+        ELSE format('Send less ({})', ways)
+    END AS advice
+FROM ways

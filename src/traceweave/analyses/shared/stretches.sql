@@ -7,7 +7,7 @@
 -- column: group_id INTEGER | process group
 -- column: is_last BOOLEAN | this rank arrived last
 -- column: delay_ns BIGINT | from the start of the last but one to that of the last rank
--- column: waiting_ranks BIGINT | ranks but one
+-- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: previous_id BIGINT | the collective that made the ranks even
 -- column: from_ns BIGINT | its end, rank's own clock
 -- column: start_ns BIGINT | start of this collective, rank's own clock

@@ -9,14 +9,14 @@
 WITH causes AS (
     SELECT
         c.scope,
-        -- either way compute waits for its result; that of tensor parallelism does on any stream
-        CASE WHEN x.cause = 'input_ready_late' OR x.cause = 'same_stream' AND c.use = 'tp' THEN 'nothing_left' ELSE x.cause END AS cause,
+        -- either way compute waits for its result; for activations it does on any stream
+        CASE WHEN x.cause = 'input_ready_late' OR x.cause = 'same_stream' AND c.is_blocking THEN 'nothing_left' ELSE x.cause END AS cause,
         sum(x.time_ns) AS time_ns,
         sum(x.time_ns) FILTER (WHERE x.cause_detail = 'the compute that follows') AS not_launched_ns,
         CASE WHEN min(x.cause_detail) = max(x.cause_detail) THEN format(' ({})', min(x.cause_detail)) ELSE '' END AS one_detail
     FROM {{ ref('exposed_causes') }} AS x
     JOIN (
-        SELECT call_id, use, unnest(CASE WHEN is_blocking THEN ['all'] ELSE ['all', 'hideable'] END) AS scope
+        SELECT call_id, is_blocking, unnest(CASE WHEN is_blocking THEN ['all'] ELSE ['all', 'hideable'] END) AS scope
         FROM {{ ref('exposed_calls') }}
         WHERE NOT is_staged
     ) AS c USING (call_id)

@@ -11,7 +11,7 @@ WITH members AS (
 ),
 -- nobody is held up in another group where there is none
 several AS MATERIALIZED (
-    SELECT *, dense_rank() OVER (ORDER BY last_start_ns, collective_id) AS number
+    SELECT *, dense_rank() OVER (ORDER BY awaited_ns, collective_id) AS number
     FROM {{ ref('arrivals') }}
     WHERE (SELECT count(DISTINCT ranks) > 1 FROM members)
 ),

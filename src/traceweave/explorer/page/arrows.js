@@ -64,9 +64,10 @@ function drawLaunch({ pen, colours }, from, to) {
 
 // A line down all its ranks when the last one came: from there, to those that waited. A buffered message had none.
 function drawCollective({ pen, colours, view, width }, places, members, instance) {
-  const last = members.at(-1);
+  const last = members.find((one) => one.rank === instance.last_rank) ?? members.at(-1);
   const x = toX(view, width, last.start_ns);
   const spots = members.map((one) => places.device(one)).filter(Boolean);
+  const waiting = members.filter((one) => one.wait_ns > 0).map((one) => places.device(one)).filter(Boolean);
   const own = places.device(last);
   if (!own || spots.length < 2) return;
   const middle = (spot) => spot.top + spot.height / 2;
@@ -74,7 +75,7 @@ function drawCollective({ pen, colours, view, width }, places, members, instance
   pen.strokeStyle = colours.ink;
   pen.lineWidth = 1;
   for (const spot of spots) if (spot.to > 0 && spot.from < width) pen.strokeRect(spot.from + 0.5, spot.top + 0.5, Math.max(spot.to - spot.from - 1, 1), spot.height - 1);
-  if (instance.is_buffered) return;
+  if (Number(instance.waiting_ranks) === 0) return;
   pen.lineWidth = 1.5;
   pen.setLineDash(instance.last_is_known ? [] : [4, 3]);
   pen.beginPath();
@@ -82,7 +83,7 @@ function drawCollective({ pen, colours, view, width }, places, members, instance
   pen.lineTo(x, Math.max(...heights));
   pen.stroke();
   pen.setLineDash([]);
-  for (const spot of spots) if (spot !== own && middle(spot) !== middle(own)) head(pen, colours.ink, x, middle(spot), 0, Math.sign(middle(spot) - middle(own)));
+  for (const spot of waiting) if (spot !== own && middle(spot) !== middle(own)) head(pen, colours.ink, x, middle(spot), 0, Math.sign(middle(spot) - middle(own)));
   pen.fillStyle = colours.of("caused");
   pen.beginPath();
   pen.arc(x, middle(own), 4.5, 0, 2 * Math.PI);

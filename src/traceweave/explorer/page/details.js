@@ -69,8 +69,10 @@ const BUFFERED = "the send was over before the receive began: it was buffered, a
 
 function waited({ rank }, instance, members) {
   const own = members.find((one) => one.rank === rank);
+  const transfer = `the transfer took ${text(Number(instance.transfer_ns), "duration")}`;
+  if (Number(instance.waiting_ranks) === 0) return `no rank waited for another; ${transfer}`;
   const sure = instance.last_is_known ? "" : ", which is within what the clocks can tell";
-  return `rank ${members.at(-1).rank} came last${sure}; rank ${rank} waited ${text(own?.wait_ns ?? 0, "duration")}, the transfer took ${text(Number(instance.transfer_ns), "duration")}`;
+  return `rank ${instance.last_rank} came last${sure}; rank ${rank} waited ${text(own?.wait_ns ?? 0, "duration")}, ${transfer}`;
 }
 
 const heading = (picked) => element("h2", {}, picked.name || picked.kind);

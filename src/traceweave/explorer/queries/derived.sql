@@ -154,9 +154,9 @@ INSERT INTO memory.explorer.names SELECT name, any_value(category), count(*) FRO
 -- query: waits
 -- How long each operation that carries a collective waited for the last rank, within its length. A send half waits for nobody.
 INSERT INTO memory.explorer.waits
-SELECT coalesce(k.gpu_op_id, k.host_op_id) AS op_id, max(least(greatest(i.last_start_ns - k.start_ns, 0), k.duration_ns))
+SELECT coalesce(k.gpu_op_id, k.host_op_id) AS op_id, max(least(greatest(i.awaited_ns - k.start_ns, 0), k.duration_ns))
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
-WHERE i.ranks_seen >= 2 AND NOT i.is_buffered AND k.receive_op_id IS NULL AND coalesce(k.gpu_op_id, k.host_op_id) IS NOT NULL
+WHERE i.ranks_seen >= 2 AND NOT i.is_buffered AND awaits_others(i.op, i.root, k.rank) AND k.receive_op_id IS NULL AND coalesce(k.gpu_op_id, k.host_op_id) IS NOT NULL
 GROUP BY ALL
 
 -- query: later

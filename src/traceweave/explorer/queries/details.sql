@@ -41,13 +41,13 @@ ORDER BY o.depth DESC
 SELECT * FROM collective_instances WHERE collective_id = $collective
 
 -- query: members
--- The ranks of one collective, in the order of their arrival. wait_ns: until the last one came; 0 of a buffered message.
+-- The ranks of one collective, in the order of their arrival. wait_ns: as in collective_waits.
 SELECT
     k.rank,
     coalesce(k.gpu_op_id, k.host_op_id) AS id,
     k.start_ns - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns,
     k.duration_ns,
-    CASE WHEN i.is_buffered THEN 0 ELSE i.last_start_ns - k.start_ns END AS wait_ns
-FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
+    w.wait_ns
+FROM collectives AS k JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
 WHERE k.collective_id = $collective
 ORDER BY k.start_ns, k.rank

@@ -46,7 +46,7 @@ LIMIT 1
 
 -- query: longest_of_transfers
 -- The longest transfer, of the group if one is named.
-SELECT last_rank AS rank, last_start_ns - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns, transfer_ns AS duration_ns
+SELECT last_rank AS rank, awaited_ns - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns, transfer_ns AS duration_ns
 FROM collective_instances
 WHERE ranks_seen >= 2 AND ($group_id IS NULL OR group_id = $group_id)
 ORDER BY transfer_ns DESC, start_ns
@@ -55,9 +55,9 @@ LIMIT 1
 -- query: longest_of_waits
 -- Where a rank waits longest, for one of the ranks if any is named. At its first collective a rank may wait for others that began
 -- recording later: only where there is no other wait, that is shown.
-SELECT k.rank, k.start_ns - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns, least(i.last_start_ns - k.start_ns, k.duration_ns) AS duration_ns
+SELECT k.rank, k.start_ns - (SELECT origin_ns FROM memory.explorer.origin) AS start_ns, least(i.awaited_ns - k.start_ns, k.duration_ns) AS duration_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id)
-WHERE i.ranks_seen >= 2 AND NOT i.is_buffered AND k.receive_op_id IS NULL AND i.last_start_ns > k.start_ns
+WHERE i.ranks_seen >= 2 AND NOT i.is_buffered AND awaits_others(i.op, i.root, k.rank) AND k.receive_op_id IS NULL AND i.awaited_ns > k.start_ns
     AND (len($ranks) = 0 OR list_contains($ranks, i.last_rank))
 ORDER BY k.start_ns = min(k.start_ns) OVER (PARTITION BY k.rank), duration_ns DESC, k.rank, start_ns
 LIMIT 1

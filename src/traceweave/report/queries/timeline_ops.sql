@@ -36,9 +36,9 @@ calls AS (
         coalesce(k.receive_op_id, k.gpu_op_id, k.host_op_id) AS op_id,
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
-        max(CASE WHEN i.is_buffered THEN k.start_ns ELSE i.last_start_ns END) AS last_start_ns,
-        CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.last_start_ns, -i.last_rank))
-             THEN arg_max(i.last_rank, (i.last_start_ns, -i.last_rank)) END AS last_rank,
+        max(CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN k.start_ns ELSE i.awaited_ns END) AS awaited_ns,
+        CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.awaited_ns, -i.last_rank))
+             THEN arg_max(i.last_rank, (i.awaited_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution
     FROM collectives AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
@@ -108,8 +108,8 @@ SELECT
     m.name,
     CASE WHEN m.ops = 1 THEN c.op END AS op,
     CASE WHEN m.ops = 1 THEN c.bytes END AS bytes,
-    CASE WHEN m.ops = 1 AND c.last_start_ns IS NOT NULL
-         THEN least(greatest(c.last_start_ns - m.began_ns, 0), m.duration_ns) END AS wait_ns,
+    CASE WHEN m.ops = 1 AND c.awaited_ns IS NOT NULL
+         THEN least(greatest(c.awaited_ns - m.began_ns, 0), m.duration_ns) END AS wait_ns,
     CASE WHEN m.ops = 1 THEN c.last_rank END AS last_rank,
     CASE WHEN m.ops = 1 THEN c.below_resolution END AS below_resolution
 FROM merged AS m LEFT JOIN calls AS c ON c.timeline = m.timeline AND c.op_id = m.op_id AND m.category = 'communication'

@@ -6,7 +6,8 @@
 CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
     "Collective name": "VARCHAR", "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Group size": "VARCHAR", "dtype": "VARCHAR",
     "Process Group Name": "VARCHAR", "Process Group Description": "VARCHAR", "Process Group Ranks": "VARCHAR", "Seq": "VARCHAR",
-    "Dst Rank": "VARCHAR", "Src Rank": "VARCHAR", "In msg size": "VARCHAR", "Out msg size": "VARCHAR", "Comms Id": "VARCHAR"
+    "Dst Rank": "VARCHAR", "Src Rank": "VARCHAR", "In msg size": "VARCHAR", "Out msg size": "VARCHAR", "Comms Id": "VARCHAR",
+    "Rank": "VARCHAR"
 }');
 
 -- What a kernel says of itself, with what names its group and its number from the operation that issued it, if that speaks of the same.
@@ -17,6 +18,7 @@ CREATE OR REPLACE TEMP MACRO told_by_issuer(kernel, issuer) AS CASE
         kernel,
         Seq := coalesce(kernel.Seq, issuer.Seq),
         "Comms Id" := coalesce(kernel."Comms Id", issuer."Comms Id"),
+        Rank := issuer.Rank,
         "Process Group Name" := coalesce(kernel."Process Group Name", issuer."Process Group Name"),
         "Process Group Description" := coalesce(kernel."Process Group Description", issuer."Process Group Description"),
         "Process Group Ranks" := coalesce(kernel."Process Group Ranks", issuer."Process Group Ranks")

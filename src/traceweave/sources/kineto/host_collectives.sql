@@ -147,6 +147,7 @@ SELECT
     CASE o.part WHEN 'host' THEN json_extract_string(o.args, '$."Input type"[0]') ELSE json_extract_string(o.args, '$."Input type"[1]') END AS dtype,
     TRY_CAST(CAST(CASE o.part WHEN 'host' THEN first_tensor_elements(o.args) ELSE elements(TRY_CAST(json_extract(o.args, '$."Input Dims"[1]') AS BIGINT[])) END AS HUGEINT) * dtype_bytes(dtype) * CASE WHEN o.op = 'all_gather' THEN coalesce(g.size, s.world_size) ELSE 1 END AS BIGINT) AS bytes,
     NULL AS peer,
+    CASE WHEN has_root(o.op) THEN TRY_CAST(json_extract_string(c.args, CASE o.op WHEN 'broadcast' THEN '$."Concrete Inputs"[2]' ELSE '$."Concrete Inputs"[3]' END) AS INTEGER) END AS root_place,
     o.tid AS stream,
     o.start_local_ns,
     o.duration_ns,

@@ -37,6 +37,8 @@ SELECT
         ELSE TRY_CAST(CAST(coalesce(first_tensor_elements(k.announced_args), first_tensor_elements(k.issuer_args)) AS HUGEINT) * dtype_bytes(k.dtype) AS BIGINT)
     END AS bytes,
     TRY_CAST(coalesce(CASE WHEN k.op = 'send' THEN k.keys."Dst Rank" END, CASE WHEN k.op = 'recv' THEN k.keys."Src Rank" END) AS INTEGER) AS peer,
+    -- of others this is the rank itself
+    CASE WHEN has_root(k.op) THEN TRY_CAST(k.keys.Rank AS INTEGER) END AS root_place,
     k.stream,
     k.start_local_ns,
     k.duration_ns,

@@ -106,7 +106,11 @@ _EVIDENCE = """
 SELECT
     part,
     list(DISTINCT TRY_CAST(args->>'Rank' AS INTEGER)) FILTER (
-        WHERE args->>'Rank' IS NOT NULL AND args->>'Collective name' NOT IN ('send', 'recv')
+        WHERE args->>'Rank' IS NOT NULL AND args->>'Collective name' NOT IN (
+                -- of these it is the rank of the other side, or of the root
+                'send', 'recv', 'broadcast', '_broadcast_oop', 'reduce', '_reduce_oop',
+                'gather', 'scatter'
+            )
             AND TRY_CAST(args->>'Group size' AS INTEGER) = $world_size
     ),
     list(DISTINCT TRY_CAST(args->>'device' AS INTEGER)) FILTER (WHERE cat = 'kernel')

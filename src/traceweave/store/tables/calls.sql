@@ -22,6 +22,8 @@ CREATE TABLE base.collective_calls (
     dtype VARCHAR,
     bytes BIGINT,
     peer INTEGER,
+    -- of a broadcast, reduce, gather or scatter: its root's place in the group, from 0
+    root_place INTEGER,
     stream BIGINT,
     start_local_ns BIGINT NOT NULL,
     duration_ns BIGINT NOT NULL,
@@ -61,6 +63,7 @@ SELECT
     k.dtype,
     coalesce(i.bytes, k.bytes) AS bytes,
     coalesce(i.peer, k.peer) AS peer,
+    k.root_place,
     k.stream, k.start_local_ns,
     coalesce(i.duration_ns, k.duration_ns) AS duration_ns,
     k.step, k.evidence,

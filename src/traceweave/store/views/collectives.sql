@@ -18,6 +18,7 @@
 -- column: match VARCHAR | how it was matched over ranks: 'seq', 'order', 'sequence-aligned' or 'unmatched'
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
+-- column: root INTEGER | of a broadcast, reduce, gather or scatter: the rank that all receive from, or send to, as the trace says; NULL if it does not, or not all members of the group are known
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
 -- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
 CREATE VIEW collectives AS
@@ -29,11 +30,12 @@ SELECT
     aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
     coalesce(m.match, 'unmatched') AS match,
-    k.call_id, k.peer, k.evidence, k.inferred
+    k.call_id, k.peer, CASE WHEN len(g.ranks) = g.size THEN g.ranks[k.root_place + 1] END AS root, k.evidence, k.inferred
 FROM base.known_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
-LEFT JOIN base.matches AS m USING (call_id);
+LEFT JOIN base.matches AS m USING (call_id)
+LEFT JOIN groups AS g ON g.group_id = m.group_id;
 
 -- Internal: busbw / algbw of an operation on this many ranks, as nccl-tests defines it (PERFORMANCE.md of NVIDIA/nccl-tests);
 -- NULL for operations that it does not define or if ranks is unknown.
@@ -56,19 +58,22 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: first_end_ns BIGINT | first rank's end
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
--- column: transfer_ns BIGINT | last_end_ns - last_start_ns; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
--- column: wait_total_ns BIGINT | sum over the ranks of last_start_ns - start_ns; 0 where is_buffered: nobody waited
--- column: last_rank INTEGER | the rank that arrived last
+-- column: transfer_ns BIGINT | last_end_ns - last_start_ns, though who comes after last_rank may find others done; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
+-- column: wait_total_ns BIGINT | sum over the ranks of wait_ns of collective_waits
+-- column: last_rank INTEGER | the rank that arrived last; where root is known, of a broadcast or scatter the root: of no other is known that anybody waits for it
 -- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
 -- column: complete BOOLEAN | every expected rank was seen; NULL if the size of the group is unknown
 -- column: step BIGINT | step in which most ranks issued it
--- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock
+-- column: transfer_min_ns BIGINT | shortest duration over the ranks: the transfer time without any clock; NULL where root is known, as some have only to hand their part over
 -- column: below_resolution BOOLEAN | the arrival skew, first to last, is below the clock resolution
 -- column: resolution_ns BIGINT | clock resolution: the largest residual_p95_ns of the ranks that took part, and no less than the tick_ns of their traces; NULL if one of them has no residual
--- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; NULL if one rank was seen
+-- column: last_delay_ns BIGINT | from the start of the last but one to that of last_rank; where root is known, of a broadcast or scatter from that of the last of waiting_ranks; 0 if there are none; NULL if one rank was seen
 -- column: last_is_known BOOLEAN | the clocks resolve which rank came last: last_delay_ns is not below resolution_ns, and not 0; false where is_buffered: nobody waited for it
 -- column: bus_factor DOUBLE | busbw / algbw of the operation as nccl-tests defines it; NULL where it does not, or the size of the group is unknown
+-- column: root INTEGER | the rank that sends a broadcast or scatter, or receives a reduce or gather; NULL of others, where a trace does not say it, they do not agree, or it was not recorded
+-- column: awaited_ns BIGINT | start of last_rank, common clock
+-- column: waiting_ranks BIGINT | ranks that waited for last_rank: all others that were seen; where root is known, of a broadcast or scatter those that came before the root, of a reduce or gather the root if it came before the last; 0 where is_buffered
 -- column: is_buffered BOOLEAN | a message whose send was over before its receive began, by more than resolution_ns (by anything, where that is NULL): the library had room for it, so that neither side waited for the other
 CREATE VIEW collective_instances AS
 WITH per_instance AS (
@@ -89,6 +94,9 @@ WITH per_instance AS (
         any_value(t.origin_ns) AS origin_ns,
         arg_max(k.rank, (k.start_ns, -k.rank)) AS last_rank,
         mode(k.step) AS step,
+        CASE WHEN count(k.root) = count(*) AND min(k.root) = max(k.root) AND bool_or(k.rank = k.root) THEN min(k.root) END AS root,
+        max(k.start_ns) FILTER (k.rank = k.root) AS root_start_ns,
+        list(k.start_ns) FILTER (k.root IS NOT NULL) AS starts,
         min(k.duration_ns) AS transfer_min_ns,
         CASE WHEN count(r.residual_p95_ns) = count(*) THEN max(greatest(r.residual_p95_ns, r.tick_ns)) END AS resolution_ns
     FROM collectives AS k
@@ -101,32 +109,55 @@ WITH per_instance AS (
     WHERE k.collective_id IS NOT NULL
     GROUP BY k.collective_id
 ),
+-- of a broadcast or scatter whoever was there before the root waits for it; of a reduce or gather the root does, for the last
+roles AS (
+    SELECT
+        *,
+        CASE
+            WHEN root IS NULL THEN NULL
+            WHEN op IN ('broadcast', 'scatter') THEN list_filter(starts, lambda start_ns: start_ns < root_start_ns)
+            ELSE list_filter([root_start_ns], lambda start_ns: start_ns < last_start_ns)
+        END AS waiting,
+        root IS NOT NULL AND op IN ('broadcast', 'scatter') AS root_is_awaited
+    FROM per_instance
+),
 timed AS (
     SELECT
-        i.*,
+        i.* REPLACE (CASE WHEN root_is_awaited THEN root ELSE last_rank END AS last_rank),
         CASE WHEN i.op = 'send_recv' THEN 2 ELSE g.size END AS ranks_expected,
+        CASE WHEN root_is_awaited THEN root_start_ns ELSE last_start_ns END AS awaited_ns,
         last_start_ns - first_start_ns AS arrival_skew_ns,
         last_end_ns - last_start_ns AS transfer_ns,
-        last_start_ns - last_but_one_ns AS last_delay_ns,
+        CASE
+            WHEN len(waiting) = 0 THEN 0
+            WHEN root_is_awaited THEN root_start_ns - list_max(waiting)
+            ELSE last_start_ns - last_but_one_ns
+        END AS last_delay_ns,
         coalesce(op = 'send_recv' AND sent_ns < received_from_ns - coalesce(resolution_ns, 0), FALSE) AS is_buffered,
         CASE WHEN NOT is_buffered THEN bytes / nullif(greatest(transfer_ns, 0), 0) END AS algbw_gbps
-    FROM per_instance AS i LEFT JOIN groups AS g USING (group_id)
+    FROM roles AS i LEFT JOIN groups AS g USING (group_id)
 )
 SELECT
     collective_id, op, group_id, ranks_seen, ranks_expected, bytes, first_start_ns, last_start_ns, first_end_ns,
     last_end_ns, arrival_skew_ns, transfer_ns,
-    CASE WHEN is_buffered THEN 0 ELSE ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns END AS wait_total_ns,
+    CASE
+        WHEN is_buffered THEN 0
+        WHEN root IS NULL THEN ranks_seen * (last_start_ns - origin_ns) - starts_sum_ns
+        ELSE len(waiting) * (awaited_ns - origin_ns) - coalesce(CAST(list_sum(list_transform(waiting, lambda start_ns: start_ns - origin_ns)) AS BIGINT), 0)
+    END AS wait_total_ns,
     last_rank,
     algbw_gbps,
     algbw_gbps * base.bus_factor(op, ranks_expected) AS busbw_gbps,
     ranks_seen = ranks_expected AS complete,
     step,
-    transfer_min_ns,
+    CASE WHEN root IS NULL THEN transfer_min_ns END AS transfer_min_ns,
     coalesce(arrival_skew_ns < resolution_ns, TRUE) AS below_resolution,
     resolution_ns,
     last_delay_ns,
     coalesce(last_delay_ns > 0 AND last_delay_ns >= resolution_ns AND NOT is_buffered, FALSE) AS last_is_known,
     base.bus_factor(op, ranks_expected) AS bus_factor,
+    root, awaited_ns,
+    CASE WHEN is_buffered THEN 0 ELSE coalesce(len(waiting), ranks_seen - 1) END AS waiting_ranks,
     is_buffered
 FROM timed;
 
@@ -139,50 +170,17 @@ FROM timed;
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
--- column: wait_ns BIGINT | from this rank's start to the last rank's start, common clock; 0 of a message that was buffered (is_buffered of collective_instances)
--- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock
--- column: is_last BOOLEAN | this rank arrived last
--- column: last_rank INTEGER | the rank that arrived last
+-- column: wait_ns BIGINT | from this rank's start to the start of last_rank, common clock; 0 of a message that was buffered (is_buffered of collective_instances), and of a rank that waits for nobody: where root is known, the root of a broadcast or scatter, and all others of a reduce or gather
+-- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock; NULL where root is known
+-- column: is_last BOOLEAN | this rank is last_rank
+-- column: last_rank INTEGER | as in collective_instances
 -- column: start_local_ns BIGINT | start, rank's own clock
 CREATE VIEW collective_waits AS
 SELECT
     k.collective_id, k.rank, i.op, i.group_id, k.step, k.start_ns, k.end_ns, k.duration_ns,
-    CASE WHEN i.is_buffered THEN 0 ELSE i.last_start_ns - k.start_ns END AS wait_ns,
+    CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN 0 ELSE greatest(i.awaited_ns - k.start_ns, 0) END AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
     i.last_rank,
     k.start_local_ns
 FROM collectives AS k JOIN collective_instances AS i USING (collective_id);
-
--- relation: message_rings | one row per process group whose messages go round a ring, as in ring attention: each member sends to one and receives from another, or all send before they have received anything in most of several steps, where in a pipeline all stages but the first wait for the one before
--- column: group_id INTEGER | process group
-CREATE VIEW message_rings AS
-WITH members AS (
-    SELECT
-        k.group_id,
-        k.rank,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'send') AS receivers,
-        list(DISTINCT coalesce(k.peer, o.rank)) FILTER (k.op = 'recv') AS senders
-    FROM collectives AS k
-    LEFT JOIN collectives AS o
-        ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
-    WHERE k.op IN ('send', 'recv') AND k.group_id IS NOT NULL
-    GROUP BY k.group_id, k.rank
-),
-firsts AS (
-    SELECT group_id, rank, step, coalesce(min(start_ns) FILTER (op = 'send') < min(end_ns) FILTER (op = 'recv'), FALSE) AS sends_first
-    FROM collectives
-    WHERE op IN ('send', 'recv') AND step IS NOT NULL
-    GROUP BY group_id, rank, step
-),
-givers AS (
-    SELECT group_id, rank FROM firsts GROUP BY group_id, rank HAVING count(*) > 1 AND 2 * count(*) FILTER (sends_first) > count(*)
-)
-SELECT m.group_id
-FROM members AS m
-LEFT JOIN givers AS v ON v.group_id = m.group_id AND v.rank = m.rank
-LEFT JOIN groups AS g ON g.group_id = m.group_id
-GROUP BY m.group_id
-HAVING bool_and(coalesce(len(m.receivers) = 1 AND len(m.senders) = 1 AND m.receivers <> m.senders, FALSE))
-    -- and all of them are seen to
-    OR count(v.rank) = any_value(g.size);

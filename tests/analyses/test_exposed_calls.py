@@ -1,0 +1,54 @@
+"""exposed_calls and unhidden: what communication is for, and what keeps it from being hidden."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from tests.analyses.builders import Builder
+from traceweave.analyses import shared_rows
+
+ENGINE = "autograd::engine::evaluate_function: "
+
+
+# what was wrong: sums that a layer of SyncBatchNorm needs at once were to be merged in buckets of
+# DDP, and activations on the stream of what needs them were to have one of their own
+@pytest.mark.parametrize(
+    ("inside", "use", "cause"),
+    [
+        (["torch::autograd::AccumulateGrad"], "ddp", "same_stream"),
+        (["SyncBatchNormBackward"], "unknown", "nothing_left"),
+        # recomputed with its own backward pass; of a shard's replicas
+        (["CheckpointFunctionBackward", "torch::autograd::AccumulateGrad"], "ddp", "same_stream"),
+        (["RegisterPostBackwardFunctionBackward", "FSDP::post_backward"], "ddp", "same_stream"),
+    ],
+)
+def test_what_a_function_of_the_backward_pass_asks_for(
+    empty_run: duckdb.DuckDBPyConnection, inside: list[str], use: str, cause: str
+) -> None:
+    """A sum of 50 us between kernels of its stream, beside one of gradients that is hidden."""
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 300_000), (0, 300_000))
+    build.group(0, [0, 1])
+    ranges = {10_000: inside, 200_000: ["torch::autograd::AccumulateGrad"]}
+    for at, names in ranges.items():
+        for depth, name in enumerate(names):
+            around = name if name.startswith("FSDP") else ENGINE + name
+            build.host(0, (at + depth, at + 9_000 - depth), around, depth=depth)
+        call = build.host(0, (at + 1_000, at + 5_000), "c10d::allreduce_", depth=5)
+        launch = build.launch(0, (at + 2_000, at + 3_000))
+        lies = (100_000, 150_000) if names is inside else (210_000, 240_000)
+        stream = 7 if names is inside else 20
+        op = build.gpu(0, lies, "communication", "C", stream, launch=launch, step=0)
+        each = {0: {"gpu_op_id": op, "host_op_id": call, "stream": stream}}
+        build.collective({0: lies}, each=each, step=0)
+    for at, lies in ((0, (0, 100_000)), (20_000, (150_000, 300_000))):
+        launch = build.launch(0, (at, at + 1_000))
+        build.gpu(0, lies, launch=launch, step=0)
+    calls = (
+        shared_rows(build.con, "exposed_calls").filter("exposed_ns > 0").select("use, exposed_ns")
+    )
+    assert calls.fetchall() == [(use, 50_000)]
+    causes = shared_rows(build.con, "unhidden").filter("scope = 'all'").select("cause, share")
+    assert causes.fetchall() == [(cause, 1.0)]
