@@ -276,10 +276,10 @@ def test_graphs_are_not_advised_where_a_graph_is_launched_late(
     build: Builder, call: str, advice: str
 ) -> None:
     _steps(build, ranks=1)
-    for at in range(0, 4000 * US, 1000 * US):
-        # the device is idle for 400 us until the next launch
+    for at in range(0, 4000 * US, 250 * US):
+        # four times in a step the device is idle for 100 us until the next launch
         launch = build.host(0, (at, at + 10 * US), call, "runtime")
-        build.gpu(0, (at + 5 * US, at + 600 * US), launch=launch)
+        build.gpu(0, (at + 5 * US, at + 150 * US), launch=launch)
     row = _by_rule(build, "launch_bound")["launch_bound"]
     assert row["cost_ns"] > 300 * US
     assert row["advice"].startswith(advice)

@@ -196,7 +196,7 @@ def test_a_host_that_waited_for_the_device_could_not_launch_ahead(build: Builder
         ("aten::_local_scalar_dense", "op"),
     ]
     for rank, (name, kind) in enumerate(waits):
-        _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US), rank=rank)
+        _two_kernels(build, 20 * US, 100 * US, launch=(40 * US, 45 * US), rank=rank)
         build.host(rank, (11 * US, 25 * US), name, kind=kind, depth=1)
     assert _told(build, "cause", "sync_op", "host_op") == [
         ("sync", name, None) for name, _ in waits
@@ -212,7 +212,7 @@ def test_a_copy_that_holds_up_its_call_is_a_synchronization(build: Builder) -> N
         call = build.host(rank, (5 * US, call_end * US), "cudaMemcpyAsync", "runtime", 1)
         name = f"Memcpy DtoH (Device -> {memory})"
         build.gpu(rank, (10 * US, 20 * US), "memory", name, launch=call, copy_kind="DtoH")
-        build.gpu(rank, (100 * US, 110 * US), launch=build.launch(rank, (70 * US, 75 * US)))
+        build.gpu(rank, (100 * US, 110 * US), launch=build.launch(rank, (40 * US, 45 * US)))
     assert _told(build, "cause", "sync_op") == [
         ("sync", "cudaMemcpyAsync"),
         ("launch_bound", None),
@@ -226,6 +226,26 @@ def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> Non
     build.host(0, (60 * US, 65 * US), "cudaStreamSynchronize", kind="runtime")
     row = _host_part(build)
     assert (row["cause"], row["sync_op"]) == ("sync", "cudaDeviceSynchronize")
+
+
+@pytest.mark.parametrize(("second_launch", "cause"), [(68, "sync"), (72, "launch_bound")])
+def test_a_wait_makes_the_host_late_by_no_more_than_it_lasted(
+    build: Builder, second_launch: int, cause: str
+) -> None:
+    """The host waits for 30 us of which a gap of 20 takes most, then for 2 us: of the lead that it
+    lost, 10 us are left, which is most of 18, and not of 22. Elsewhere it waits 14 of 55 us."""
+    build.rank(0)
+    build.step(0, 1, host=(0, 110 * US), device=(0, 110 * US))
+    build.gpu(0, (5 * US, 30 * US), launch=build.launch(0, (0, 1 * US)))
+    build.host(0, (1 * US, 31 * US), "cudaStreamSynchronize", kind="runtime")
+    build.gpu(0, (49 * US, 50 * US), launch=build.launch(0, (48 * US, 50 * US)))
+    build.host(0, (50 * US - 1, 52 * US - 1), "cudaStreamSynchronize", kind="runtime")
+    call = build.launch(0, (second_launch * US - 1 * US, second_launch * US))
+    build.gpu(0, (second_launch * US, 110 * US), launch=call)
+    _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US), rank=1)
+    build.host(1, (11 * US, 25 * US), "cudaStreamSynchronize", kind="runtime", depth=1)
+    told = [row for row in _told(build, "rank", "cause", "sync_op") if row[2]]
+    assert [row[:2] for row in told] == [(0, "sync"), (0, cause), (1, "launch_bound")]
 
 
 def test_what_is_no_synchronization(build: Builder) -> None:

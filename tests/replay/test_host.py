@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -170,6 +171,50 @@ def test_windows_tile_though_the_clock_steps(empty_run: duckdb.DuckDBPyConnectio
     lengths = model.windows.device.lengths(model.graph.nodes) / US
     # the last one ends with its op
     assert lengths.tolist() == [50, 53, 20]
+
+
+# what was wrong: a step on the host ended where its pause had, also without the pause
+def test_a_pause_that_ends_a_step_ends_it_sooner(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Each of four steps of 10 ms launches an op, which begins 1 or 4 ms later and takes 1, waits
+    for it, and pauses. Without the pauses steps take 2 and 5 ms; of the first and the last one
+    nothing is known before or after, so that they gain as the others, 5 and 8 ms."""
+    run = Builder(empty_run)
+    run.rank(0)
+    for n, (starts, following) in enumerate(pairwise(at * MS for at in (1, 14, 21, 34, 35))):
+        begin = 10 * n * MS + 1 * US
+        run.step(0, n, (10 * n * MS, 10 * (n + 1) * MS), (starts, following))
+        call = run.launch(0, (begin, begin + 1 * US), step=n)
+        run.gpu(0, (starts, starts + 1 * MS), launch=call, step=n)
+        waits = (begin + 2 * US, starts + 1 * MS)
+        run.host(0, waits, "cudaStreamSynchronize", "runtime", step=n)
+    run.write()
+    model = Model(empty_run)
+    assert (model.windows.basis, model.measured) == ("host", 10 * MS)
+    (answer,) = model.answers(["kind=launch times=0"])
+    assert answer.gain_ns == pytest.approx(6.5 * MS, abs=20 * US)
+
+
+# what was wrong: a pause before a copy that held up its call had nothing to be like
+@pytest.mark.parametrize("paused", [[12], [7, 12]], ids=["held up", "more calls"])
+def test_a_pause_of_one_rank_is_priced_whatever_it_does_then(
+    empty_run: duckdb.DuckDBPyConnection, paused: list[int]
+) -> None:
+    """Rank 1 pauses for 10 ms before a copy, whose call returns after it; or copies once more, and
+    pauses for 5 ms each time."""
+    run = Builder(empty_run)
+    for rank, calls in enumerate(([2], paused)):
+        run.rank(rank)
+        run.step(rank, 1, (0, 20 * MS), (0, calls[-1] * MS + 100 * US))
+        run.gpu(rank, (0, 1 * MS), launch=run.launch(rank, (0, 5 * US), step=1), step=1)
+        for at in (call * MS for call in calls):
+            until = at + (105 if calls == [12] else 5) * US
+            call = run.host(rank, (at, until), "cudaMemcpyAsync", "runtime", step=1)
+            copied, name = (at + 2 * US, at + 100 * US), "Memcpy HtoD (Pageable -> Device)"
+            run.gpu(rank, copied, "memory", name, launch=call, step=1, copy_kind="HtoD")
+    run.write()
+    (answer,) = Model(empty_run).answers(["rank=1 kind=launch like=median"])
+    # of two ranks one gains it
+    assert answer.gain_ns == pytest.approx(5 * MS, abs=0.1 * MS)
 
 
 # what was wrong: without its synchronizations a program freed memory beside its kernels

@@ -30,6 +30,8 @@ from traceweave.replay.streams import Streams
     [
         ("pageable_copy_nccl", "kind=copy name=*Pageable* times=0", 7.16),
         ("host_pause_nccl", "rank=0 kind=launch like=median", 3.01),
+        # beside the same job in which rank 1 collects no garbage: 29.7 of 155.3 ms
+        ("host_stops_nccl", "rank=1 kind=launch like=median", 125.6),
         # the job without the defect, recorded before and after it: 6.76 and 6.81 of 17.08 ms
         ("late_loader_nccl", "step=6,10,14,18,22 kind=data_loading while=idle times=0", 10.29),
         # beside the same job in which rank 2 does not sleep: 26.0 of 45.7 ms

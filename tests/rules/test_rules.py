@@ -377,6 +377,13 @@ REAL: dict[str, Rule] = {
             True_(
                 "kineto/hta_pair_nccl2", None, "The GPU idles 166 ms .*late", "CUDA graphs, torch"
             ),
+            # 61.9 ms of CPU operators in a range after a wait of 16 in each step but the last
+            True_(
+                "host_work_nccl",
+                None,
+                "The GPU idles 49.3 ms .* late .50 gaps.. The host is then mostly in augment$",
+                "Most of it is one gap without launches. .*Move it to loader workers or another",
+            ),
             # a plain CUDA program
             True_(
                 "nsys/mordred__pre2021.sqlite",
@@ -441,13 +448,13 @@ REAL: dict[str, Rule] = {
                 "nsys/power_iteration__2025.3.sqlite",
                 None,
                 # what it does then has a number in its name, another one each time
-                r"The GPU idles 14.9 ms per step after the host waited for it \(2 gaps\). The host"
+                r"The GPU idles 14.6 ms per step after the host waited for it \(2 gaps\). The host"
                 " is then mostly in ranges like IO 190$",
                 "Synchronize less.*. Do less on the host between a wait and the next launch",
             ),
-            True_("kineto/ep_moe_b200_seq", None, "The GPU idles 1.70 ms", r"Remove .item\(\)"),
+            True_("kineto/ep_moe_b200_seq", None, "The GPU idles 1.57 ms", r"Remove .item\(\)"),
         ),
-        ("kineto/hta_pair_nccl2", "kineto/megatron_tp8"),
+        ("kineto/hta_pair_nccl2", "kineto/megatron_tp8", "host_work_nccl"),
     ),
     "data_bound": Rule(
         (
@@ -562,7 +569,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "host_pause_nccl",
                 None,
-                "In every 4th step .* launches late there, after it waited .* mostly in write_log",
+                "In every 4th step .* The host launches late there. .* mostly in write_log",
             ),
             True_("nsys/fsdp_2rank_after__2026.2.sqlite", None, ".*The profiler writes out"),
         ),
@@ -1012,6 +1019,71 @@ def test_advice_fits_what_waits_and_what_repeats(
     found = found_by(build.con, "sync_bound", "launch_bound")
     assert found["sync_bound"]["advice"].startswith(sync)
     assert found["launch_bound"]["advice"].startswith(launch)
+
+
+# what was wrong: a pause of one rank in every second step was a matter of the beginning
+@pytest.mark.parametrize(
+    ("late", "is_out", "found"),
+    [((0, 3), False, True), ((0, 3, 5), False, False), ((0, 3, 5), True, True)],
+)
+def test_a_start_is_uneven_where_that_does_not_come_back(
+    empty_run: duckdb.DuckDBPyConnection, late: tuple[int, ...], is_out: bool, found: bool
+) -> None:
+    """In each of seven steps rank 1 comes to the only sum 1 us after rank 0, or 50. The first may
+    be left out of all numbers, as its record says."""
+    build = Builder(empty_run)
+    build.group(0, [0, 1])
+    for rank in range(2):
+        build.rank(rank)
+    for step in range(7):
+        begin = step * 100_000
+        arrival = (begin, begin + (50_000 if step in late else 1_000))
+        kernels = {}
+        for rank in range(2):
+            build.step(rank, step, (begin, begin + 100_000), (begin, begin + 100_000))
+            kernels[rank] = (arrival[rank], begin + 60_000)
+            build.gpu(rank, (begin + 60_000, begin + 100_000), step=step)
+        ops = {r: build.gpu(r, at, "communication", step=step) for r, at in kernels.items()}
+        build.collective(kernels, step=step, each={r: {"gpu_op_id": op} for r, op in ops.items()})
+    build.write()
+    if is_out:
+        build.con.execute("DELETE FROM base.steps WHERE step = 0")
+    assert ("uneven_start" in found_by(build.con, "uneven_start")) == found
+
+
+# what was wrong: where the host had other work than launching, CUDA graphs were to help
+@pytest.mark.parametrize(
+    ("name", "class_", "advice"),
+    [
+        ("Optimizer.step#AdamW.step", "gemm", "The optimizer runs on the CPU: keep parameters"),
+        ("Optimizer.step#AdamW.step", "optimizer", "See what the host does there"),
+        ("augment", "gemm", "See what the host does there"),
+        (None, "gemm", None),
+        ("short", "gemm", None),
+    ],
+)
+def test_one_gap_is_no_matter_of_launching(
+    empty_run: duckdb.DuckDBPyConnection, name: str | None, class_: str, advice: str | None
+) -> None:
+    """Of three gaps, the last is 70 of 80 us. Nothing is said of one where each is a third, or
+    where it takes less than 5 % of the step."""
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 100_000), (0, 100_000))
+    gaps = {None: (26_000, 27_000, 27_000), "short": (400, 400, 4_500)}.get(
+        name, (5_000, 5_000, 70_000)
+    )
+    length, begin = (100_000 - sum(gaps)) // 4, 0
+    for gap in (0, *gaps):
+        begin += gap
+        call = build.launch(0, (begin - 500, begin), step=0)
+        build.gpu(0, (begin, begin + length), launch=call, step=0, **{"class": class_})
+        begin += length
+    if name and name != "short":
+        build.host(0, (26_000, 94_000), name, "annotation", step=0)
+    found = found_by(build.con, "launch_bound")["launch_bound"]
+    one = f"Most of it is one gap without launches. {advice}"
+    assert found["advice"].startswith(one if advice else "CUDA graphs")
 
 
 # what was wrong: products alone were to be compiled, and to use fused attention

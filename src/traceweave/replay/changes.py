@@ -365,7 +365,9 @@ class Changer:
             rows = np.flatnonzero(np.isin(nodes.sort, sorts))
             by_name = kind in ("compute", "copy", "launch")
             name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
-            thing, who = name * 16 + nodes.sort[rows], nodes.rank[rows]
+            # a call is the same whether or not it found anything to wait for
+            sort: Ints = np.where(nodes.sort[rows] == ENTER, CALL, nodes.sort[rows])
+            thing, who = name * 16 + sort, nodes.rank[rows]
         if s.steps is not None:
             # one by one: ranks that are late by turns are alike in all of them together
             named = np.isin(self.step[rows], list(s.steps))
@@ -392,8 +394,9 @@ class Changer:
         else:
             known = np.nan_to_num(compared, nan=1.0)
             factor = in_steps(old[rows], of_thing, of_owner, self.step[rows], known, like)
-        as_a_whole = kind in AS_A_WHOLE or (kind == "launch" and not self.graph.has_gpu)
-        if as_a_whole and like != "mean" and (wanted & alone).any():
+        if kind not in AS_A_WHOLE:
+            alone &= self._of_launching_threads[rows] if kind == "launch" else False
+        if like != "mean" and (wanted & alone).any():
             work = Work(old[rows], of_thing, of_owner, self.step[rows])
             peers = self._peers(np.unique(who))
             for owner in np.unique(of_owner[wanted & alone]).tolist():
@@ -402,6 +405,15 @@ class Changer:
                 factor[mine] = whole[mine]
         np.nan_to_num(factor, copy=False, nan=1)
         return rows[wanted], factor[wanted]
+
+    @cached_property
+    def _of_launching_threads(self) -> Flags:
+        """Whether each node is the host's and of a thread that launches; without a GPU, all are."""
+        nodes = self.graph.nodes
+        if not self.graph.has_gpu:
+            return np.ones(len(nodes), bool)
+        launching = np.unique(nodes.chain[nodes.launch[nodes.launch >= 0]])
+        return (nodes.sort >= CALL) & np.isin(nodes.chain, launching)
 
     def _peers(self, ranks: Ints) -> Flags:
         """Return for each of these ranks which of them are in the same stage of a pipeline: others

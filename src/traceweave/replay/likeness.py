@@ -9,9 +9,9 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 
 AS_A_WHOLE = frozenset({"compute", "copy", "data_loading"})
-"""Kinds of which less of one thing may stand for more of another. Calls of the host are not: among
-those that ranks make unequally often are those of threads that only look whether there is work. In
-a run without a GPU there are none of those, and a pause counts whatever operator follows it."""
+"""Kinds of which less of one thing may stand for more of another. Launching is one only on threads
+that launch: among the calls that ranks make unequally often are those of threads that only look
+whether there is work. A pause counts whatever call or operator follows it."""
 
 _SUMMARIES: dict[str, Callable[[Floats], float]] = {
     # of an even number the lower one: of two ranks the slow one is to be like the other

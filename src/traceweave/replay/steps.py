@@ -16,6 +16,8 @@ from traceweave.replay.rank_graph import RankGraph
 WHOLE = -1
 """The number of the step that a recording without steps is."""
 
+NO_NODE = -1
+
 
 @dataclass(frozen=True)
 class Moments:
@@ -26,13 +28,15 @@ class Moments:
     after: Ints
     """ns after the node's start,"""
     at_end: Flags
-    """or after its end."""
+    """or after its end,"""
+    until: Ints
+    """but no later than this node starts; -1: none."""
 
     def of(self, nodes: Nodes) -> Ints:
         """Return when they are, in the given graph."""
         edge = nodes.start[self.node] + np.where(self.at_end, nodes.length[self.node], 0)
-        when: Ints = np.where(self.node >= 0, edge, 0) + self.after
-        return when
+        when = np.where(self.node >= 0, edge, 0) + self.after
+        return np.where(self.until >= 0, np.minimum(when, nodes.start[self.until]), when)
 
 
 @dataclass(frozen=True)
@@ -79,13 +83,17 @@ class Windows:
 
         A window that no other follows ends with its last op and does not see what comes before the
         next step, such as getting its data; the first one begins earlier if what was recorded
-        before it is shorter, though it takes no longer then. They take the mean of the rank's
-        others, if there are any.
+        before it is shorter, though it takes no longer then. Of one on the host that begins or ends
+        the recording, it is not known what precedes its first call or follows its last. They take
+        the mean of the rank's others, if there are any.
         """
         longer = (self.lengths(now) - self.lengths(before)).astype(np.float64)
         is_edge = np.isin(np.arange(len(longer)), self.last_of)
         is_first = np.diff(self.rank, prepend=-1) != 0
-        is_edge |= is_first & (self.begin.of(now) != self.begin.of(before))
+        is_last = np.diff(self.rank, append=-1) != 0
+        moves = self.begin.of(now) != self.begin.of(before)
+        is_edge |= is_first & (moves | (self.begin.node == NO_NODE))
+        is_edge |= is_last & self.end.at_end & (self.end.until == NO_NODE)
         ranks, mean = _means(self.rank[~is_edge], longer[~is_edge])
         replaced = is_edge & np.isin(self.rank, ranks)
         longer[replaced] = mean[np.searchsorted(ranks, self.rank[replaced])]
@@ -94,10 +102,11 @@ class Windows:
     def _by(self, key: Callable[[Windows], Ints], nodes: Nodes) -> tuple[Ints, Floats]:
         found, own = _means(key(self), self.lengths(nodes))
         if self.device is not None and self.measured is not None and nodes is not self.measured:
+            own = self._by(key, self.measured)[1]
+            longer = _means(key(self), self.change(self.measured, nodes))[1]
             # a host that only launches does not see what the device then takes longer
-            alike, longer = _means(key(self.device), self.device.change(self.measured, nodes))
-            if np.array_equal(found, alike):
-                own = np.maximum(own, self._by(key, self.measured)[1] + longer)
+            alike, on_device = _means(key(self.device), self.device.change(self.measured, nodes))
+            own += np.maximum(longer, on_device) if np.array_equal(found, alike) else longer
         return found, own
 
 
@@ -161,7 +170,9 @@ def _of(
 
 
 def _starts(node: Ints) -> Moments:
-    return Moments(node, np.zeros_like(node), np.zeros(len(node), bool))
+    return Moments(
+        node, np.zeros_like(node), np.zeros(len(node), bool), np.full(len(node), NO_NODE)
+    )
 
 
 def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
@@ -180,7 +191,8 @@ def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     of_last = ops + mine.start
     last_of = ended[np.searchsorted(step[ended], nodes.step[of_last])]
     if len(known) == 1 and begins_here(part.steps):
-        begins = Moments(np.array([-1]), part.steps["start_ns"], np.array([False]))
+        none = np.array([NO_NODE])
+        begins = Moments(none, part.steps["start_ns"], np.array([False]), none)
     if len(known) == len(part.steps["step"]) == 1:
         end = part.steps["end_ns"]
         after = _after_last(graph, mine, end)
@@ -199,7 +211,10 @@ def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
 
 
 def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
-    """Return moments as they lie after the host's node that ended last before each."""
+    """Return moments as they lie after the host's node that ended last before each.
+
+    They pass no node that its thread runs next: a pause that a step ends in may go away.
+    """
     nodes = graph.nodes
     sort = nodes.sort[mine]
     if graph.has_gpu:
@@ -214,12 +229,16 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     order = np.argsort(end, kind="stable")
     place = np.searchsorted(end[order], at, side="right") - 1
     if not len(host):
-        return Moments(np.full(len(at), -1), at, np.ones(len(at), bool))
-    last = order[np.maximum(place, 0)]
+        none = np.full(len(at), NO_NODE)
+        return Moments(none, at, np.ones(len(at), bool), none)
+    last = host[order[np.maximum(place, 0)]]
+    after = np.minimum(last + 1, mine.stop - 1)
+    is_next = (place >= 0) & (after > last) & nodes.follows[after] & (nodes.start[after] >= at)
     return Moments(
-        np.where(place >= 0, host[last], -1),
-        at - np.where(place >= 0, end[last], 0),
+        np.where(place >= 0, last, NO_NODE),
+        at - np.where(place >= 0, nodes.end[last], 0),
         np.ones(len(at), bool),
+        np.where(is_next, after, NO_NODE),
     )
 
 

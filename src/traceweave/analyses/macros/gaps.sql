@@ -87,7 +87,7 @@ parts AS MATERIALIZED (
 ),
 -- What was launched waits for no host. So these are the parts for which it matters what the host did.
 hosted AS MATERIALIZED (
-    SELECT gap_id, rank, pid, tid, start_ns, end_ns, launch_start_ns
+    SELECT gap_id, rank, device, lane, pid, tid, start_ns, end_ns, launch_start_ns
     FROM parts
     WHERE pid IS NOT NULL AND whose IS DISTINCT FROM 'device'
 ),
@@ -107,7 +107,7 @@ SELECT
         -- what is launched into a graph does not run, so that no launch is known of what ends the gap, if anything does
         WHEN g.whose IS NULL THEN CASE WHEN h.burden = 'graph_capture' THEN h.burden ELSE 'unknown' END
         WHEN g.whose = 'host' AND h.is_loading THEN 'data_loading'
-        WHEN g.whose = 'host' THEN coalesce(h.burden, CASE WHEN h.sync_op IS NOT NULL THEN 'sync' END, 'launch_bound')
+        WHEN g.whose = 'host' THEN coalesce(h.burden, CASE WHEN h.is_late_by_it THEN 'sync' END, 'launch_bound')
         WHEN g.end_ns - w.waited_until_ns <= kernel_delay_ns THEN 'dependency'
         WHEN g.delay_ns <= kernel_delay_ns THEN 'kernel_delay'
         WHEN f.op_id IS NOT NULL THEN 'began_before'

@@ -1,6 +1,6 @@
 -- What a host thread did while a device ran nothing.
 
--- rows: tw_held_up(parts) | what held the launching thread up for most of the parts of gaps in the relation named `parts` (gap_id, rank, pid, tid, start_ns, end_ns, launch_start_ns): gap_id, sync_op (the call in which it waited for the GPU), is_loading (it waited for data), burden (a sort of tw_holds; each may be short)
+-- rows: tw_held_up(parts) | what held the launching thread up for most of the parts of gaps in the relation named `parts` (gap_id, rank, device, lane, pid, tid, start_ns, end_ns, launch_start_ns): gap_id, sync_op (the call in which it waited for the GPU), is_late_by_it (that wait, or one before it, can explain most of the part), is_loading (it waited for data), burden (a sort of tw_holds; each may be short)
 WITH copies AS MATERIALIZED (
     SELECT
         op_id, rank, launch_op_id, launch_pid, launch_tid, launch_call, launch_start_local_ns AS start_ns,
@@ -36,15 +36,47 @@ moments AS (
     SELECT *, start_ns + (end_ns - start_ns) // 2 AS at_ns FROM query_table(parts)
 ),
 synced AS (
-    SELECT m.gap_id, arg_min(s.name, s.start_ns) AS sync_op
+    SELECT m.gap_id, arg_min(s.name, s.start_ns) AS sync_op, bool_or(c.is_covered) AS is_covered
     FROM moments AS m
     ASOF JOIN syncs AS s
         ON s.rank = m.rank AND s.pid = m.pid AND s.tid = m.tid AND m.at_ns >= s.start_ns
+    CROSS JOIN LATERAL (
+        SELECT 2 * tw_shared_ns(s.start_ns, s.end_ns, m.start_ns, m.end_ns) > m.end_ns - m.start_ns AS is_covered
+    ) AS c
     WHERE s.end_ns > m.start_ns
         AND s.start_ns < coalesce(m.launch_start_ns, m.end_ns)
-        AND (s.start_ns <= m.start_ns
-            OR 2 * tw_shared_ns(s.start_ns, s.end_ns, m.start_ns, m.end_ns) > m.end_ns - m.start_ns)
+        AND (s.start_ns <= m.start_ns OR c.is_covered)
     GROUP BY m.gap_id
+),
+-- A wait lets the host lose at most its own length of a lead. Of that is left, when a part begins, what the parts since the
+-- wait began have not taken: how long those before had been in all is what the largest is found by.
+idled AS MATERIALIZED (
+    SELECT
+        gap_id, rank, device, lane, pid, tid, start_ns, end_ns,
+        sum(end_ns - start_ns) OVER (PARTITION BY rank, device, lane ORDER BY start_ns) - (end_ns - start_ns) AS before_ns
+    FROM query_table(parts)
+),
+waits AS (
+    SELECT s.rank, s.pid, s.tid, l.device, l.lane, s.start_ns, s.end_ns - s.start_ns AS length_ns
+    FROM syncs AS s JOIN (SELECT DISTINCT rank, pid, tid, device, lane FROM idled) AS l USING (rank, pid, tid)
+),
+leads AS MATERIALIZED (
+    SELECT
+        w.rank, w.pid, w.tid, w.device, w.lane, w.start_ns,
+        max(w.length_ns + coalesce(i.before_ns + i.end_ns - i.start_ns, 0)) OVER (
+            PARTITION BY w.rank, w.pid, w.tid, w.device, w.lane ORDER BY w.start_ns
+        ) AS until_ns
+    FROM waits AS w
+    ASOF LEFT JOIN idled AS i ON i.rank = w.rank AND i.device = w.device AND i.lane = w.lane AND w.start_ns >= i.start_ns
+),
+late AS (
+    SELECT i.gap_id
+    FROM (FROM idled SEMI JOIN synced USING (gap_id)) AS i
+    ASOF JOIN leads AS l
+        ON l.rank = i.rank AND l.pid = i.pid AND l.tid = i.tid AND l.device = i.device AND l.lane = i.lane AND i.start_ns >= l.start_ns
+    WHERE 2 * (l.until_ns - i.before_ns) > i.end_ns - i.start_ns
+    UNION
+    SELECT gap_id FROM synced WHERE is_covered
 ),
 loading AS MATERIALIZED (
     SELECT rank, pid, tid, depth, start_ns, end_ns FROM tw_holds WHERE sort = 'data_loading'
@@ -98,9 +130,10 @@ burdened AS (
     WHERE 2 * carried_ns > length_ns
     GROUP BY gap_id
 )
-SELECT p.gap_id, s.sync_op, l.gap_id IS NOT NULL AS is_loading, b.cause AS burden
+SELECT p.gap_id, s.sync_op, t.gap_id IS NOT NULL AS is_late_by_it, l.gap_id IS NOT NULL AS is_loading, b.cause AS burden
 FROM query_table(parts) AS p
 LEFT JOIN synced AS s USING (gap_id)
+LEFT JOIN late AS t USING (gap_id)
 LEFT JOIN loaded AS l USING (gap_id)
 LEFT JOIN burdened AS b USING (gap_id);
 

@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
@@ -65,7 +65,7 @@ SELECT
         WHEN b.cause_detail = 'allocator' THEN 'Leave memory for the cache on this rank: it allocates and frees in steps (memory, gaps); its share of the work may be larger'
         WHEN b.cause_detail = 'sync' THEN 'See which calls make it wait for its GPU: syncs'
         WHEN b.cause_detail = 'module_loading' THEN 'Warm up before recording: it loads code in steps'
-        WHEN b.cause = 'host_bound' THEN 'Look for other load on its CPU cores: binding, logging, checkpoints'
+        WHEN b.cause = 'host_bound' THEN 'See what it does in its longest gap. Look for garbage collection, checkpoints, logging, other load on its CPU cores'
         WHEN b.cause = 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
@@ -87,7 +87,7 @@ LEFT JOIN (
     SELECT v.*
     FROM {{ ref('differences') }} AS v JOIN {{ ref('blame') }} AS b ON b.rank = v.rank
     -- that it idles says more than nothing: when; what it does more often says why, what only takes longer says where
-    WHERE 3 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle'))
+    WHERE 3 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle') OR (b.cause = 'host_bound' AND v.name = b.cause_detail))
     QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.count_per_step <= v.others_count, v.excess_ns DESC, v.kind, v.name) = 1
 ) AS d ON d.rank = b.rank
 CROSS JOIN {{ ref('mean_step') }} AS s

@@ -1,6 +1,6 @@
 -- rule: sync_bound | synchronizing with the host
 -- topic: idling and copies
--- finds: The host launched late because it had waited for the device.
+-- finds: The host launched late because it had waited for the device, and no longer than that wait explains.
 -- try: No `.item()`, `.cpu()` or printing in the loop, or less of the operator that most of the waiting is in; see `syncs`. Less work of the host between a wait and the next launch.
 -- proof: idle_causes
 -- shows: gaps sync

@@ -9,6 +9,7 @@
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
+-- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time, and stall_share of the step
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
@@ -16,7 +17,7 @@
 -- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over the ranks
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
 WITH idle AS MATERIALIZED (
-    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.host_op, i.host_op_ns, r.windows
+    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.longest_ns, i.host_op, i.host_op_ns, r.windows
     FROM {{ ref('idle_causes') }} AS i
     JOIN {{ ref('rank_windows') }} AS r USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
@@ -63,6 +64,14 @@ stall_hosts AS (
     GROUP BY i.cause, i.stem
     QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
         AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
+),
+longest AS (
+    SELECT
+        i.cause,
+        coalesce(2 * sum(i.longest_ns) > sum(i.idle_ns) AND avg(i.longest_ns) >= {{ param('stall_share') }} * any_value(m.step_ns), FALSE) AS is_one_gap
+    FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step) CROSS JOIN {{ ref('mean_step') }} AS m
+    WHERE s.cause IS NULL
+    GROUP BY i.cause
 ),
 by_rank AS (
     SELECT
@@ -113,6 +122,7 @@ SELECT
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
     coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce('. The host is then mostly in ' || h.host_op, '') AS details,
     c.gap_ns,
+    coalesce(l.is_one_gap, FALSE) AS is_one_gap,
     c.is_blamed,
     h.host_op,
     c.stalled_steps,
@@ -121,5 +131,6 @@ SELECT
     x.host_op AS stall_host_op
 FROM costs AS c
 CROSS JOIN {{ ref('mean_step') }} AS s
+LEFT JOIN longest AS l USING (cause)
 LEFT JOIN hosts AS h USING (cause)
 LEFT JOIN stall_hosts AS x USING (cause)

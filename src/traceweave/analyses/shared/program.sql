@@ -7,6 +7,7 @@
 -- column: has_math_attention BOOLEAN | torch's attention runs as its math backend: softmax and products one by one
 -- column: has_optimizer BOOLEAN | parameters are updated
 -- column: has_fused_optimizer BOOLEAN | by kernels that do all of an update
+-- column: has_cpu_optimizer BOOLEAN | on the CPU of a run with GPUs: ranges of an optimizer are there, and none of its kernels
 -- column: is_graphed BOOLEAN | CUDA or HIP graphs launched what runs for at least half of the time of its GPU ops
 -- column: repeats BOOLEAN | what it runs on its GPU it runs again: several steps, or most kernels run three times or more
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
@@ -26,6 +27,8 @@ SELECT
         OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
     -- scaling of losses comes with any
     EXISTS (FROM gpu_ops WHERE class = 'optimizer' AND NOT contains(name, 'amp_update_scale')) AS has_fused_optimizer,
+    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
+        AND EXISTS (FROM gpu_ops) AND NOT EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_cpu_optimizer,
     coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(duration_ns) FROM gpu_ops), FALSE) AS is_graphed,
     (SELECT count(DISTINCT step) > 1 FROM steps) OR coalesce((
         SELECT 2 * sum(runs) FILTER (WHERE runs > 2) >= sum(runs)

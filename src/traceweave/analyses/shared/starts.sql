@@ -1,7 +1,7 @@
 -- shared: starts | the collectives with which an uneven recording began: their waiting mirrors when ranks began to record
 -- grain: one row per collective
 -- needs: collective_instances
--- column: collective_id BIGINT | the first of its group, and those that were under way with it, if it is 1.5 times as uneven as the worst of the other steps at the median, or, within one step, as the worst of all others
+-- column: collective_id BIGINT | the first of its group, and those that were under way with it, if it is 1.5 times as uneven as the worst of the other steps at the median, and as that of all but one, or, within one step, as the worst of all others; or if its step is left out
 WITH placed AS (
     SELECT
         collective_id,
@@ -21,8 +21,11 @@ usual AS (
     SELECT
         p.group_id,
         coalesce(
-            CASE WHEN count(*) FILTER (WHERE o.step <> p.first_step) > 1 THEN
-                tw_percentile(CASE WHEN o.step <> p.first_step THEN o.skew_ns END, 0.5) END,
+            CASE WHEN count(*) FILTER (WHERE o.step <> p.first_step) > 1 THEN greatest(
+                tw_percentile(CASE WHEN o.step <> p.first_step THEN o.skew_ns END, 0.5),
+                -- what comes back is no matter of the beginning
+                max(CASE WHEN o.step <> p.first_step THEN o.skew_ns END, 2)[2]
+            ) END,
             max(o.skew_ns), 0
         ) AS skew_ns
     FROM (SELECT DISTINCT group_id, first_step FROM placed) AS p LEFT JOIN others AS o ON o.group_id IS NOT DISTINCT FROM p.group_id
@@ -30,4 +33,5 @@ usual AS (
 )
 SELECT p.collective_id
 FROM placed AS p JOIN usual AS u ON u.group_id IS NOT DISTINCT FROM p.group_id
-WHERE p.is_early AND p.first_skew_ns > 1.5 * u.skew_ns
+-- a step that was left out began so, by its record
+WHERE p.is_early AND (p.first_skew_ns > 1.5 * u.skew_ns OR p.first_step NOT IN (SELECT step FROM steps))
