@@ -90,10 +90,10 @@ def analysis_relation(con: duckdb.DuckDBPyConnection, name: str, **params: objec
 
 def _check_places(con: duckdb.DuckDBPyConnection, values: dict[str, Value]) -> None:
     """Raise QueryError for a rank or a step that the run does not have."""
-    for noun in ("rank", "step"):
+    for noun, relation in (("rank", "ranks"), ("step", "steps")):
         if (wanted := values.get(noun)) is None:
             continue
-        rows = con.execute(f"SELECT DISTINCT {noun} FROM {noun}s").fetchall()
+        rows = con.execute(f"SELECT DISTINCT {noun} FROM {relation}").fetchall()
         known = [number for (number,) in rows]
         if wanted not in known:
             has = f"it has {named(noun, known)}" if known else "it has none"

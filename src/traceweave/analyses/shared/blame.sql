@@ -9,12 +9,12 @@
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
 -- column: waiter INTEGER | that rank
 -- column: waiters BIGINT | ranks that wait for it
+-- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
 -- column: cause VARCHAR | this and the following as in stragglers
 -- column: cause_detail VARCHAR | what the cause is made of
 -- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
 -- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
 -- column: instances BIGINT | all that it shares with other ranks
--- column: sends BOOLEAN | most of that time others wait in a broadcast or scatter of its own for what it sends
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
 -- column: is_straggler BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, more than chance (straggler_chance) would have it, and is not late only because another group held it up
