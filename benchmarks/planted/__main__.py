@@ -118,7 +118,12 @@ GPU_DEFECTS = {
         "straggler", f"Rank 0 runs .*{SPIN} 20 times", "launch_bound|sync_bound"
     ),
     "root_gathers": Defect("straggler", "Rank 0 is in 'metrics'", "data_bound|imbalance"),
-    "root_waits": Defect("straggler", f"Rank 1 runs .*{SPIN} 20 times", "launch_bound|sync_bound"),
+    "root_waits": Defect(
+        "straggler",
+        f"Rank 1 runs .*{SPIN} 20 times",
+        "launch_bound|sync_bound",
+        "rank=1 kind=compute like=median",
+    ),
     "host_work": Defect("launch_bound|sync_bound", "augment", "straggler|data_bound"),
     "garbage": Defect("straggler|one_off_stall|unsteady_steps", "[Rr]ank 1", "launch_bound"),
     "barriers": Defect("read_sum|sync_bound|barriers", "barrier", "straggler|.*[Bb]uckets"),
