@@ -28,6 +28,7 @@ from traceweave.replay.nodes import (
     COMPUTE,
     ENTER,
     EXIT,
+    FAR,
     FREE,
     HOLDS,
     HOST_WAIT,
@@ -397,7 +398,7 @@ class Changer:
         if kind not in AS_A_WHOLE:
             alone &= self._of_launching_threads[rows] if kind == "launch" else False
         if like != "mean" and (wanted & alone).any():
-            work = Work(old[rows], of_thing, of_owner, self.step[rows])
+            work = Work(old[rows], of_thing, of_owner, self.step[rows], self._stretches(who)[rows])
             peers = self._peers(np.unique(who))
             for owner in np.unique(of_owner[wanted & alone]).tolist():
                 mine, things = alone & (of_owner == owner), np.isnan(compared[:, owner])
@@ -414,6 +415,27 @@ class Changer:
             return np.ones(len(nodes), bool)
         launching = np.unique(nodes.chain[nodes.launch[nodes.launch >= 0]])
         return (nodes.sort >= CALL) & np.isin(nodes.chain, launching)
+
+    def _stretches(self, who: Ints) -> Ints:
+        """Return for each node how many of the collectives that all these ranks share its rank had
+        come to: between two of them what ranks do can be compared."""
+        nodes, ranks = self.graph.nodes, np.unique(who)
+        came = np.flatnonzero((nodes.sort == ARRIVAL) & (nodes.instance >= 0))
+        came = came[np.isin(nodes.rank[came], ranks)]
+        of = nodes.instance[came]
+        count = np.bincount(of, minlength=len(self.graph.instances["number"]))
+        first = np.full(len(count), FAR)
+        np.minimum.at(first, of, nodes.start[came])
+        shared = count[of] == len(ranks)
+        came, of = came[shared], of[shared]
+        found = np.zeros(len(nodes), np.int64)
+        for rank in ranks.tolist():
+            mine = came[nodes.rank[came] == rank]
+            mine = mine[np.argsort(first[nodes.instance[mine]], kind="stable")]
+            of_rank = nodes.rank == rank
+            at = np.maximum.accumulate(nodes.start[mine])
+            found[of_rank] = np.searchsorted(at, nodes.start[of_rank], side="right")
+        return found
 
     def _peers(self, ranks: Ints) -> Flags:
         """Return for each of these ranks which of them are in the same stage of a pipeline: others

@@ -132,36 +132,53 @@ def lower_quantiles(values: Floats, share: float) -> Floats:
 class Work:
     """What ranks have to do, of which some do parts more often than any other."""
 
-    def __init__(self, values: Ints, of_thing: Ints, of_owner: Ints, step: Ints) -> None:
+    def __init__(
+        self, values: Ints, of_thing: Ints, of_owner: Ints, step: Ints, stretch: Ints
+    ) -> None:
+        """`stretch` numbers the stretches of a step, between moments that all owners share."""
         self._values, self._of_thing = values.astype(np.float64), of_thing
         self._in_step = step >= 0 if np.any(step >= 0) else np.ones(len(step), bool)
         self._of_step, self._steps = numbered(step + 1)
-        self._owners = int(of_owner.max(initial=-1)) + 1
-        self._cell = self._of_step * self._owners + of_owner
-        self._there = self._sums(self._in_step, np.ones(len(values))) > 0
-
-    def _sums(self, rows: Flags, values: Floats) -> Floats:
-        size = self._steps * self._owners
-        sums = np.bincount(self._cell[rows], values[rows], minlength=size).astype(np.float64)
-        return sums.reshape(self._steps, self._owners)
+        self._of_stretch, self._stretches = numbered(
+            self._of_step * (int(stretch.max(initial=0)) + 1) + stretch
+        )
+        self._step_of = np.zeros(self._stretches, np.int64)
+        self._step_of[self._of_stretch] = self._of_step
+        self._of_owner, self._owners = of_owner, int(of_owner.max(initial=-1)) + 1
+        self._there = np.zeros((self._steps, self._owners), bool)
+        self._there[self._of_step[self._in_step], of_owner[self._in_step]] = True
 
     def factors(self, owner: int, alone: Flags, peers: Flags, like: str, at_all: bool) -> Floats:
         """Return by what factor each row has to change for an owner to take as long as its peers
-        for these things together, step by step.
+        for these things together, step by step: less of what it takes longer in a stretch.
 
         `at_all`: what it takes longer in some steps and shorter in others is not longer.
         """
-        total = self._sums(self._in_step & alone[self._of_thing], self._values)
-        own = total[:, owner]
-        longer = np.zeros(self._steps)
-        for step in np.flatnonzero(self._there[:, owner]).tolist():
-            beside = total[step, self._there[step] & peers]
-            longer[step] = own[step] - _SUMMARIES[like](beside)
+        rows = self._in_step & alone[self._of_thing]
+        cell = self._of_stretch[rows] * self._owners + self._of_owner[rows]
+        size = self._stretches * self._owners
+        sums: Floats = np.bincount(cell, self._values[rows], minlength=size).astype(np.float64)
+        stretches = sums.reshape(-1, self._owners)
+        steps = np.zeros((self._steps, self._owners))
+        np.add.at(steps, self._step_of, stretches)
+        longer = self._longer(steps, np.arange(self._steps), owner, peers, like)
         in_some = np.maximum(longer, 0)
         if at_all:
             in_some *= max(longer.sum(), 0) / max(in_some.sum(), 1e-9)
-        factor: Floats = (1 - in_some / np.maximum(own, 1e-9))[self._of_step]
+        parts = np.maximum(self._longer(stretches, self._step_of, owner, peers, like), 0)
+        all_parts = np.bincount(self._step_of, parts, minlength=self._steps)
+        taken = parts * (in_some / np.maximum(all_parts, 1e-9))[self._step_of]
+        factor: Floats = (1 - taken / np.maximum(stretches[:, owner], 1e-9))[self._of_stretch]
         return factor
+
+    def _longer(self, total: Floats, step: Ints, owner: int, peers: Flags, like: str) -> Floats:
+        """Return how much longer the owner takes in each row of `total`, of these steps, than its
+        peers that are there in the step."""
+        found = np.zeros(len(total))
+        rows = np.flatnonzero(self._there[step, owner])
+        beside = np.where(self._there[step[rows]] & peers, total[rows], np.nan)
+        found[rows] = total[rows, owner] - lower_quantiles(beside, _QUANTILES[like])
+        return found
 
 
 def numbered(keys: Ints) -> tuple[Ints, int]:
