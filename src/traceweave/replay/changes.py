@@ -419,22 +419,19 @@ class Changer:
     def _stretches(self, who: Ints) -> Ints:
         """Return for each node how many of the collectives that all these ranks share its rank had
         come to: between two of them what ranks do can be compared."""
-        nodes, ranks = self.graph.nodes, np.unique(who)
-        came = np.flatnonzero((nodes.sort == ARRIVAL) & (nodes.instance >= 0))
-        came = came[np.isin(nodes.rank[came], ranks)]
-        of = nodes.instance[came]
-        count = np.bincount(of, minlength=len(self.graph.instances["number"]))
-        first = np.full(len(count), FAR)
-        np.minimum.at(first, of, nodes.start[came])
-        shared = count[of] == len(ranks)
-        came, of = came[shared], of[shared]
-        found = np.zeros(len(nodes), np.int64)
-        for rank in ranks.tolist():
-            mine = came[nodes.rank[came] == rank]
-            mine = mine[np.argsort(first[nodes.instance[mine]], kind="stable")]
-            of_rank = nodes.rank == rank
-            at = np.maximum.accumulate(nodes.start[mine])
-            found[of_rank] = np.searchsorted(at, nodes.start[of_rank], side="right")
+        start, ranks = self.graph.nodes.start, set(np.unique(who).tolist())
+        parts = [(part, mine) for part, mine in self.graph.of_ranks() if part.rank in ranks]
+        instances = len(self.graph.instances["number"])
+        count, first = np.zeros(instances, np.int64), np.full(instances, FAR)
+        for part, mine in parts:
+            count += np.bincount(part.instance, minlength=instances)
+            np.minimum.at(first, part.instance, start[part.arrival + mine.start])
+        found = np.zeros(len(start), np.int64)
+        for part, mine in parts:
+            shared = count[part.instance] == len(ranks)
+            in_order = np.argsort(first[part.instance[shared]], kind="stable")
+            at = np.maximum.accumulate(start[part.arrival[shared][in_order] + mine.start])
+            found[mine] = np.searchsorted(at, start[mine], side="right")
         return found
 
     def _peers(self, ranks: Ints) -> Flags:
