@@ -184,19 +184,28 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(buil
 
 
 @pytest.mark.parametrize(
-    ("meets", "title", "evidence"),
+    ("late", "meets", "title", "evidence", "scenario"),
     [
-        (range(8), "Rank 1 keeps the others waiting in step 6",
+        ((6,), range(8), "Rank 1 keeps the others waiting in step 6",
             "53.8 us per step without compute, most of it for rank 1 in step 6. There rank 1 idles"
-            " longer, no cause recorded"),
+            " longer, no cause recorded", "rank=1 step=5,6 like=median"),
+        ((3, 6), range(8), "Rank 1 keeps the others waiting in steps 3 and 6",
+            "85.0 us per step without compute, most of it for rank 1 in steps 3 and 6. There rank 1"
+            " idles longer, no cause recorded", "rank=1 like=median"),
         # what it did since step 2 may have made it late
-        ((2, 6), "Ranks wait for each other in turn", "31.3 us per step without compute, in turn."),
+        ((6,), (2, 6), "Ranks wait for each other in turn",
+            "31.3 us per step without compute, in turn.", None),
     ],
 )  # fmt: skip
-def test_who_is_late_once_is_late_for_a_reason_of_its_own(
-    build: Builder, meets: Iterable[int], title: str, evidence: str
+def test_who_is_late_in_few_steps_is_late_for_a_reason_of_its_own(
+    build: Builder,
+    late: tuple[int, ...],
+    meets: Iterable[int],
+    title: str,
+    evidence: str,
+    scenario: str | None,
 ) -> None:
-    """Rank 1 idles 500 us in one step; in the others ranks compute 60 us longer by turns."""
+    """Rank 1 idles 500 us in few steps; in the others ranks compute 60 us longer by turns."""
     _steps(build, steps=8)
     build.group(0, [0, 1])
     for step in range(8):
@@ -204,13 +213,14 @@ def test_who_is_late_once_is_late_for_a_reason_of_its_own(
         starts = {rank: at + (160 if rank == step % 2 else 100) * US for rank in (0, 1)}
         for rank, start in starts.items():
             _compute(build, rank, step, start - at)
-        starts[1] += 500 * US if step == 6 else 0
+        starts[1] += 500 * US if step in late else 0
         spans = {rank: (start, at + 1000 * US) for rank, start in starts.items()}
         if step in meets:
             _meet(build, spans, step=step)
     found = _by_rule(build, "imbalance")["imbalance"]
     assert found["title"].startswith(title)
     assert found["evidence"].startswith(f"Ranks wait for each other {evidence}")
+    assert found["scenario"] == scenario
 
 
 def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) -> None:
