@@ -279,6 +279,35 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
 
 
 @pytest.mark.parametrize(
+    ("devices", "host", "advice"),
+    [
+        ((0, 0), None, "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
+        ((0, 0), "n1", "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
+        ((0, 1), "n1", "Not the host: look for another process on the GPU"),
+    ],
+)
+def test_ranks_that_may_share_a_gpu_are_named(
+    build: Builder, devices: tuple[int, int], host: str | None, advice: str
+) -> None:
+    """Kernels start 400 us after what was before them ended, though launched long before."""
+    _steps(build)
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 500 * US)
+            late = build.launch(rank, (at + 100 * US, at + 110 * US))
+            build.gpu(rank, (at + 900 * US, at + 1000 * US), step=step, launch=late)
+    for rank, device in enumerate(devices):
+        build.con.execute(
+            "UPDATE base.rank_sources SET device = $1 WHERE rank = $2", [device, rank]
+        )
+    build.con.execute("UPDATE base.rank_sources SET host = $1", [host])
+    row = _by_rule(build, "device_delay")["device_delay"]
+    assert row["bound_ns"] == 400 * US
+    assert row["advice"].startswith(advice)
+
+
+@pytest.mark.parametrize(
     ("call", "advice"),
     [("cudaGraphLaunch", "Launch the next graph sooner"), ("cudaLaunchKernel", "CUDA graphs,")],
 )
