@@ -468,6 +468,16 @@ def test_advice_on_transfers_fits_what_the_group_is_for(
     assert {"poor_overlap", "communication_bound"} & set(found) == {rule}
 
 
+def test_sums_of_a_program_without_ddp_are_not_told_of_its_buckets(build: Builder) -> None:
+    build.host(0, (10, 20), "aten::mm")
+    _transfers(build, "dp", "all_reduce")
+    advice = _by_rule(build, "poor_overlap")["poor_overlap"]["advice"]
+    assert advice == (
+        "Start the sum of each gradient during backward (async_op=True), wait for all at its end,"
+        " or send less (gradient accumulation, gradients in lower precision)"
+    )
+
+
 def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) -> None:
     # the group of all ranks has no role of its own; where the host asks for it shows its use
     _steps(build)
