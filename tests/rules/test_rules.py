@@ -999,7 +999,7 @@ def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
         ("aten::_local_scalar_dense", 3, "Remove .item()", "CUDA graphs,"),
         ("aten::copy_", 3, "Remove .item(), .cpu()", "CUDA graphs,"),
         # what was wrong: "remove .item()" of a loop that only copies its batches, in a real trace
-        ("to the GPU", 3, "Most of the waiting is in copies to the GPU: pin_memory", "CUDA graphs,"),
+        ("to the GPU", 3, "Most of the waiting is in copies to the GPU: pin_", "CUDA graphs,"),
         ("c10d::barrier", 3, "Most of the waiting is in c10d::barrier", "CUDA graphs,"),
     ],
 )

@@ -40,7 +40,11 @@ again AS MATERIALIZED (
 ),
 work AS (
     SELECT a.name, g.duration_ns
-    FROM (SELECT rank, step, hash(nullif(launch_pid, -1), nullif(launch_tid, -1)) AS thread, launch_start_local_ns AS start_ns, duration_ns FROM gpu_ops WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL) AS g
+    FROM (
+        SELECT rank, step, hash(launch_pid, launch_tid) AS thread, launch_start_local_ns AS start_ns, duration_ns
+        FROM gpu_ops
+        WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL
+    ) AS g
     ASOF JOIN again AS a ON a.rank = g.rank AND a.thread = g.thread AND g.start_ns >= a.start_ns
     CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE g.start_ns < a.end_ns AND (g.step IS NOT NULL OR NOT s.has_steps)
