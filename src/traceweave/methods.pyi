@@ -45,8 +45,8 @@ class Analyses(Generic[Frame]):
     def fixes(
         self,
         *,
-        replay_ops: int = 1000000,
         min_share: float = 0.01,
+        replay_ops: int = 1000000,
         straggler_factor: float = 2.0,
         straggler_chance: float = 0.1,
         forward_share: float = 0.15,

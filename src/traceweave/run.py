@@ -168,7 +168,7 @@ class Run(Analyses[Frame]):
         from traceweave.report import write_report
 
         with reading(lambda: files_of(self)):
-            write_report(self.con, Path(path), title)
+            write_report(self.con, Path(path), title, run=Path(shown(self.path)).name)
         return Path(path)
 
     def export(

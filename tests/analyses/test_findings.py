@@ -184,19 +184,28 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(buil
 
 
 @pytest.mark.parametrize(
-    ("meets", "title", "evidence"),
+    ("late", "meets", "title", "evidence", "scenario"),
     [
-        (range(8), "Rank 1 keeps the others waiting in step 6",
+        ((6,), range(8), "Rank 1 keeps the others waiting in step 6",
             "53.8 us per step without compute, most of it for rank 1 in step 6. There rank 1 idles"
-            " longer, no cause recorded"),
+            " longer, no cause recorded", "rank=1 step=5,6 like=median"),
+        ((3, 6), range(8), "Rank 1 keeps the others waiting in steps 3 and 6",
+            "85.0 us per step without compute, most of it for rank 1 in steps 3 and 6. There rank 1"
+            " idles longer, no cause recorded", "rank=1 like=median"),
         # what it did since step 2 may have made it late
-        ((2, 6), "Ranks wait for each other in turn", "31.3 us per step without compute, in turn."),
+        ((6,), (2, 6), "Ranks wait for each other in turn",
+            "31.3 us per step without compute, in turn.", None),
     ],
 )  # fmt: skip
-def test_who_is_late_once_is_late_for_a_reason_of_its_own(
-    build: Builder, meets: Iterable[int], title: str, evidence: str
+def test_who_is_late_in_few_steps_is_late_for_a_reason_of_its_own(
+    build: Builder,
+    late: tuple[int, ...],
+    meets: Iterable[int],
+    title: str,
+    evidence: str,
+    scenario: str | None,
 ) -> None:
-    """Rank 1 idles 500 us in one step; in the others ranks compute 60 us longer by turns."""
+    """Rank 1 idles 500 us in few steps; in the others ranks compute 60 us longer by turns."""
     _steps(build, steps=8)
     build.group(0, [0, 1])
     for step in range(8):
@@ -204,13 +213,14 @@ def test_who_is_late_once_is_late_for_a_reason_of_its_own(
         starts = {rank: at + (160 if rank == step % 2 else 100) * US for rank in (0, 1)}
         for rank, start in starts.items():
             _compute(build, rank, step, start - at)
-        starts[1] += 500 * US if step == 6 else 0
+        starts[1] += 500 * US if step in late else 0
         spans = {rank: (start, at + 1000 * US) for rank, start in starts.items()}
         if step in meets:
             _meet(build, spans, step=step)
     found = _by_rule(build, "imbalance")["imbalance"]
     assert found["title"].startswith(title)
     assert found["evidence"].startswith(f"Ranks wait for each other {evidence}")
+    assert found["scenario"] == scenario
 
 
 def test_compute_that_explains_less_than_half_explains_a_part(build: Builder) -> None:
@@ -266,6 +276,35 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
         "The GPU idles 500 us per step on rank 0 while the host waits for data (1 gap)."
         " The host is then mostly in next_batch"
     )
+
+
+@pytest.mark.parametrize(
+    ("devices", "host", "advice"),
+    [
+        ((0, 0), None, "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
+        ((0, 0), "n1", "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
+        ((0, 1), "n1", "Not the host: look for another process on the GPU"),
+    ],
+)
+def test_ranks_that_may_share_a_gpu_are_named(
+    build: Builder, devices: tuple[int, int], host: str | None, advice: str
+) -> None:
+    """Kernels start 400 us after what was before them ended, though launched long before."""
+    _steps(build)
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 500 * US)
+            late = build.launch(rank, (at + 100 * US, at + 110 * US))
+            build.gpu(rank, (at + 900 * US, at + 1000 * US), step=step, launch=late)
+    for rank, device in enumerate(devices):
+        build.con.execute(
+            "UPDATE base.rank_sources SET device = $1 WHERE rank = $2", [device, rank]
+        )
+    build.con.execute("UPDATE base.rank_sources SET host = $1", [host])
+    row = _by_rule(build, "device_delay")["device_delay"]
+    assert row["bound_ns"] == 400 * US
+    assert row["advice"].startswith(advice)
 
 
 @pytest.mark.parametrize(
@@ -427,6 +466,16 @@ def test_advice_on_transfers_fits_what_the_group_is_for(
     assert row["advice"].startswith(advice)
     assert row["cost_ns"] == 300 * US
     assert {"poor_overlap", "communication_bound"} & set(found) == {rule}
+
+
+def test_sums_of_a_program_without_ddp_are_not_told_of_its_buckets(build: Builder) -> None:
+    build.host(0, (10, 20), "aten::mm")
+    _transfers(build, "dp", "all_reduce")
+    advice = _by_rule(build, "poor_overlap")["poor_overlap"]["advice"]
+    assert advice == (
+        "Start the sum of each gradient during backward (async_op=True), wait for all at its end,"
+        " or send less (gradient accumulation, gradients in lower precision)"
+    )
 
 
 def test_operations_of_a_model_parallel_region_cannot_be_hidden(build: Builder) -> None:

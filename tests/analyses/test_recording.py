@@ -136,6 +136,28 @@ def test_a_start_apart_leaves_the_same_step_out_on_every_rank(
     assert first.tolist() == [[0, 4], [1, 4]]
 
 
+def test_a_start_that_is_late_for_what_comes_back_counts(fixtures: Path, tmp_path: Path) -> None:
+    """Before the sums of step 6 rank 1 stops once more, for 200 ms: so it works."""
+
+    def stop(events: Events, _: random.Random) -> None:
+        steps = {e["name"]: e for e in events if e.get("name", "").startswith("ProfilerStep#")}
+        sums = [e for e in events if e.get("name") == "gloo:all_reduce"]
+        in_step = [e for e in sums if e["ts"] > steps["ProfilerStep#6"]["ts"]]
+        first = min(in_step, key=lambda e: float(e["ts"]))
+        waits = steps["ProfilerStep#3"]["dur"] > 200_000
+        at = first["ts"] + (first["dur"] / 2 if waits else -1)
+        for event in events:
+            if event.get("ts", 0) > at:
+                event["ts"] += 200_000
+            elif event.get("ts", 0) + event.get("dur", 0) > at:
+                event["dur"] += 200_000
+
+    traces = _damaged(fixtures / "uneven_start_gloo", tmp_path, stop)
+    with _ingested(traces, tmp_path) as run:
+        assert [row[1] for row in _records(run)] == ["fit to judge"]
+        assert run.sql("SELECT min(step) FROM steps").to_numpy().tolist() == [[3]]
+
+
 @nightly
 def test_ranks_that_record_other_things_are_named(fixtures: Path, tmp_path: Path) -> None:
     def forget(events: Events, _: random.Random) -> None:

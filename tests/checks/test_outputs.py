@@ -42,7 +42,7 @@ def test_junit_has_a_case_per_limit(run: duckdb.DuckDBPyConnection, tmp_path: Pa
     }
     cases = {case.attrib["name"]: [child.tag for child in case] for case in suite}
     assert cases == {"a <b> �: max 4": ["failure"], "a <b> �: min 1": ["system-out"]}
-    assert suite[0][0].attrib == {"message": "SELECT 5 = 5; limit: max 4", "type": "crossed"}
+    assert suite[0][0].attrib == {"message": "a <b> � = 5; limit: max 4", "type": "crossed"}
 
 
 def test_the_example_stops_the_straggler(
@@ -89,9 +89,9 @@ def test_failures_are_annotated_for_github_and_gitlab(
     run: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
     hostile = (
-        HEAD
+        HEAD.replace('"r"', '"r 100 %"')
         + """sql = '''
-    SELECT 1 -- 100 %
+    SELECT 1
     '''
     max = 0
     """
@@ -100,15 +100,15 @@ def test_failures_are_annotated_for_github_and_gitlab(
 
     lines = github(found, Path("rules.toml")).splitlines()
     assert lines == [
-        "::error file=rules.toml,line=1,title=traceweave check%3A r::SELECT 1 -- 100 %25 = 1;"
+        "::error file=rules.toml,line=1,title=traceweave check%3A r 100 %25::r 100 %25 = 1;"
         " limit: max 0",
         "::notice file=rules.toml,line=7,title=traceweave check%3A compute::mean of"
         " breakdown.compute_ns: skipped, there is no baseline to compare with; limit:"
         " max_increase 1",
-        "::notice title=traceweave check::2 limits: 0 ok, 1 failed (r), 1 skipped",
+        "::notice title=traceweave check::2 limits: 0 ok, 1 failed (r 100 %25), 1 skipped",
     ]
     [issue] = json.loads(gitlab(found, Path("rules.toml")))
-    assert issue["description"] == "r: SELECT 1 -- 100 % = 1; limit: max 0"
+    assert issue["description"] == "r 100 % = 1; limit: max 0"
     assert issue["location"] == {"path": "rules.toml", "lines": {"begin": 1}}
     assert issue["severity"] == "major"
 

@@ -464,7 +464,7 @@ def test_what_fixing_is_worth(answers: Answers) -> None:
     replayed = fixes.dropna(subset=["scenario"])
     if len(replayed):
         scenario = replayed["scenario"].iloc[0]
-        assert f"traceweave what-if run.duckdb '{scenario}'" in answers.page.text
+        assert f"traceweave what-if {answers.run.path.name} '{scenario}'" in answers.page.text
         assert answers.run.what_if(scenario)["gain_ns"].iloc[0] == replayed["alone_ns"].iloc[0]
 
 

@@ -47,9 +47,9 @@ def _step(number: int, start_us: int, length_us: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _write(path: Path, events: Events) -> None:
+def _write(path: Path, events: Events, rank: int = 0) -> None:
     path.parent.mkdir(exist_ok=True)
-    info = {"rank": 0, "world_size": 1}
+    info = {"rank": rank, "world_size": 2}
     path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
 
 
@@ -127,7 +127,8 @@ def test_a_step_of_a_rank_is_in_one_file(tmp_path: Path) -> None:
         assert run.sql("SELECT step FROM gpu_ops ORDER BY start_ns").step.tolist() == [4, 9]
 
 
-def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("database", ["run.duckdb", "run.tw"])
+def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path, database: str) -> None:
     """Two windows of one engine: its batches have no numbers of their own."""
     for name, start in [("one", 1_000_000), ("two", 31_000_000)]:
         batches = [
@@ -139,9 +140,15 @@ def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path) -> 
         ]
         events = [*_launches([start + 100, start + 1100]), *batches]
         _write(tmp_path / "traces" / f"{name}.pt.trace.json", events)
-    with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:
+    with _open(tmp_path / "traces", tmp_path / database) as run:
         assert run.sql("SELECT step FROM steps ORDER BY start_ns").step.tolist() == [0, 1, 2, 3]
         assert run.sql("SELECT step FROM gpu_ops ORDER BY start_ns").step.tolist() == [0, 1, 2, 3]
+    if database == "run.tw":  # another rank like it
+        for path in (tmp_path / "traces").iterdir():
+            document = json.loads(path.read_text())
+            _write(tmp_path / "more" / path.name, document["traceEvents"], rank=1)
+        with pytest.raises(InputError, match="both have step 0 of rank 1; ingest all traces again"):
+            traceweave.ingest([tmp_path / "more"], tmp_path / database, add=True)
 
 
 @first_at_once()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from traceweave.report.cards import Card, Link
 from traceweave.report.header import Fact, facts, run_name
 from traceweave.report.render import Report, build_report
 from traceweave.report.sections.budget import Budget
+from traceweave.report.sections.findings import Findings
 from traceweave.report.sections.inputs import Inputs
 from traceweave.report.sections.timeline import Timeline
 from traceweave.report.sections.timeline_places import Place, place_of
@@ -40,9 +42,13 @@ def _windows(*shares: float, step: int | None = 1) -> Budget:
     return Budget([{**dict.fromkeys(keys, 0), **row} for row in rows])
 
 
+_COSTLY = Findings([{"cost_ns": 100, "step_share": 0.1}])
+
+
 def test_gpu_hours_lost_are_those_without_compute() -> None:
     # two GPUs compute 90% and 60% of the time: (10% + 40%) * 24 h
-    found = facts(_inputs("a/b", gpu_name="H100", host="n1"), _windows(0.9, 0.6))
+    told = partial(facts, _inputs("a/b", gpu_name="H100", host="n1"), _windows(0.9, 0.6))
+    found = told(_COSTLY)
     assert [fact[:2] for fact in found] == [
         ("Hosts", "n1"),
         ("GPUs", "2 x H100"),
@@ -52,14 +58,16 @@ def test_gpu_hours_lost_are_those_without_compute() -> None:
     ]
     assert "computes nothing" in found[-1].note
     assert "25.0% of the time recorded, for 2 ranks with a GPU each" in found[-1].note
+    # where no finding would save much there is nothing to say of them
+    assert told(Findings([{"cost_ns": 10, "step_share": 0.01}])) == found[:-1]
 
 
 def test_a_run_without_gpus_says_that_there_is_nothing_to_lose() -> None:
-    found = facts(_inputs("a/b", timeline="cpu"), _windows(0.5, 0.5, step=None))
+    found = facts(_inputs("a/b", timeline="cpu"), _windows(0.5, 0.5, step=None), _COSTLY)
     assert found[0] == Fact("Hosts", "not named")
     assert found[1].text == "none recorded"
     assert found[-1] == Fact("Steps", "none marked")
-    assert facts(_inputs(), Budget([])) == ()
+    assert facts(_inputs(), Budget([]), _COSTLY) == ()
 
 
 @pytest.mark.parametrize(

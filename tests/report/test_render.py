@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import shlex
+from html import unescape
 from importlib import resources
 from pathlib import Path
 
@@ -77,6 +78,13 @@ def test_who_waits_is_told_what_is_being_done(shared_run: MakeRun, tmp_path: Pat
     write_report(shared_run(**RUNS["eight ranks"]), tmp_path / "run.html", say=said.append)
     assert (said[1], said[-1]) == ("finding why GPUs were idle", "writing the page")
     assert len(set(said)) == len(said) == 7
+
+
+def test_commands_on_the_page_name_the_run(shared_run: MakeRun, tmp_path: Path) -> None:
+    write_report(shared_run(**RUNS["eight ranks"]), tmp_path / "page.html", run="my job.duckdb")
+    html = unescape((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "traceweave analyze findings 'my job.duckdb'" in html
+    assert "run.duckdb" not in html
 
 
 def test_the_page_loads_nothing(page_of: MakePage) -> None:

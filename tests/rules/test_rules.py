@@ -904,7 +904,7 @@ def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Databas
     """Its names of copies do not say so; here all copies of both names are."""
     trace = corpus / "nsys" / "perlmutter_cloverleaf_mpi__2024.5.sqlite"
     with traceweave.open(database_of(trace)) as run:
-        rows = run.stream_analysis("findings").read_all().to_pylist()
+        rows = run.stream_analysis("findings", min_share=0).read_all().to_pylist()
     [row] = [row for row in rows if row["rule"] == "pageable_copies"]
     assert row["scenario"] == (
         "kind=copy name=Memcpy*DtoH times=0; kind=copy name=Memcpy*HtoD times=0"

@@ -2,6 +2,7 @@
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
 -- grain: one row per fix that gains something alone, the best first, after one for the run as it is
+-- param: min_share
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
@@ -49,4 +50,7 @@ LEFT JOIN (
     WHERE bound_ns IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY scenario ORDER BY bound_ns DESC, rule, ranks) = 1
 ) AS f USING (scenario)
+LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
+-- whose finding is left out; they are the last
+WHERE s.n = 0 OR s.alone_ns >= {{ param('min_share') }} * m.step_ns
 ORDER BY n

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from traceweave.checks.outcomes import CheckResult
+from traceweave.checks.outcomes import CheckResult, Outcome
 from traceweave.errors import UsageError, suggest
 from traceweave.outputs import write_whole
 from traceweave.targets import FileKind, check_target
@@ -39,7 +39,7 @@ def gitlab(result: CheckResult, rules: Path) -> str:
     """Return a code quality report of GitLab: one issue per limit that failed."""
     issues = [
         {
-            "description": f"{outcome.rule.name}: {outcome.message}",
+            "description": _named(outcome),
             "check_name": f"traceweave check: {outcome.rule.name}",
             "fingerprint": _fingerprint(outcome.rule.name, outcome.limit.kind),
             "severity": "major",
@@ -49,6 +49,11 @@ def gitlab(result: CheckResult, rules: Path) -> str:
         if outcome.crossed
     ]
     return json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+
+
+def _named(outcome: Outcome) -> str:
+    name = outcome.rule.name
+    return outcome.message if outcome.rule.metric == name else f"{name}: {outcome.message}"
 
 
 ANNOTATIONS: Mapping[str, Callable[[CheckResult, Path], str]] = MappingProxyType(

@@ -107,8 +107,8 @@ class Rule:
     @property
     def metric(self) -> str:
         """What the number is, in a line."""
-        if self.sql is not None:
-            return " ".join(self.sql.split())
+        if self.sql is not None:  # what it asks is in the file, as is its name
+            return self.name
         rows = self.analysis or self.compare or f"what-if {self.what_if!r}"
         text = f"{self.aggregate} of {rows}.{self.column}"
         return f"{text} where {self.where}" if self.where else text

@@ -31,5 +31,5 @@ def report(database: Path, output: Path | None, title: str | None) -> None:
 
     path = output or database.with_suffix(".html")
     with api.open(database) as run, waiting("writing the page") as say:
-        write_report(run.con, path, title, say)
+        write_report(run.con, path, title, say, run=Path(shown(database)).name)
     note(f"wrote {shown(path)}")

@@ -11,7 +11,8 @@ EXTRAS = ("Python frames", "input shapes", "memory events")
 """What `other settings` counts, as bits."""
 
 # the first collective of the first step, if ranks wait in it longer than another step takes, and
-# began to work as far apart: what a rank is then recorded to do is no late start
+# began to work as far apart: what a rank is then recorded to do is no late start, nor what it makes
+# the others wait for as long in a later step
 _LATE_START = """
 INSERT INTO base.doubts BY NAME
 WITH firsts AS (
@@ -43,10 +44,17 @@ begun AS (
 waited AS (
     SELECT least(w.ns, b.ns) AS ns
     FROM (
-        SELECT arg_min(arrival_skew_ns, first_start_ns) AS ns
+        SELECT
+            arg_min(arrival_skew_ns, first_start_ns) AS ns,
+            arg_min(last_rank, first_start_ns) AS last_rank
         FROM collective_instances SEMI JOIN firsts USING (step)
         WHERE ranks_seen > 1 AND op <> 'send_recv'
     ) AS w CROSS JOIN begun AS b
+    WHERE NOT EXISTS (
+        SELECT 1 FROM collective_instances AS i
+        WHERE i.step > (SELECT max(step) FROM firsts) AND i.op <> 'send_recv'
+            AND i.last_rank = w.last_rank AND 2 * i.arrival_skew_ns >= w.ns
+    )
 )
 SELECT
     s.rank, s.source_id, s.step, 'late start' AS kind, w.ns AS count, w.ns AS total,

@@ -23,22 +23,30 @@ FROM base.rank_sources
 """
 
 
-def number_apart(con: duckdb.DuckDBPyConnection, one_run: bool) -> None:
+def number_apart(
+    con: duckdb.DuckDBPyConnection, one_run: bool, added: bool = False
+) -> list[tuple[int, int, int]]:
     """Number the steps of a rank's later files on where files have the same ones: what is asked per
-    step would count two as one.
+    step would count two as one. Return rank, source_id and what was added, of what is numbered on.
 
     Raises InputError where a run's own numbers repeat and nobody says that it is `one_run`: a job
     numbers its steps on, but one after the other in a container have the same ranks and processes.
+    Also where files were `added` to a run, in which they may be numbered on already.
     """
     repeated = con.execute(_REPEATED).fetchone()
     if repeated is None:
-        return
+        return []
     rank, step, one, other, is_marked = repeated
     if is_marked and not one_run:
         raise InputError(
             f"{one} and {other} both have step {step} of rank {rank}: they are of two runs, or"
             " of recordings that number their steps anew; read each by itself, or with"
             " --one-run, which numbers them on"
+        )
+    if added:
+        raise InputError(
+            f"{one} and {other} both have step {step} of rank {rank}; ingest all traces again,"
+            " which numbers them on"
         )
     con.execute(_PLACES)
     for table in source_tables(con, "rank", "step"):
@@ -47,4 +55,6 @@ def number_apart(con: duckdb.DuckDBPyConnection, one_run: bool) -> None:
             " WHERE t.rank = p.rank AND t.source_id = p.source_id AND steps_before > 0"
             " AND step IS NOT NULL"
         )
+    numbered = con.execute("FROM places WHERE steps_before > 0 ORDER BY ALL").fetchall()
     con.execute("DROP TABLE places")
+    return numbered

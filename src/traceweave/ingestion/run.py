@@ -21,7 +21,7 @@ from traceweave.ingestion.recording import judge_recording, leave_out_unknown
 from traceweave.ingestion.repeated_steps import number_apart
 from traceweave.ingestion.result import IngestResult
 from traceweave.ingestion.room import fitting_jobs
-from traceweave.ingestion.sharded import load_into, loading, split_known
+from traceweave.ingestion.sharded import load_into, loading, number_shards, split_known
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
 from traceweave.sources.discover import Source, discover
@@ -113,7 +113,9 @@ def ingest(
         )
         leave_out_unknown(draft.con, outcomes)
         results = record(draft.con, replace(found, notes=notes), outcomes)
-        number_apart(draft.con, one_run)
+        numbered = number_apart(draft.con, one_run, added=add)
+        if isinstance(draft, FolderDraft):
+            number_shards(draft, numbered)
         progress.stage("matching collectives, fitting clocks")
         summary = weave(draft.con)
         recording = judge_recording(draft.con)

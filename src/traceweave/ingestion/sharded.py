@@ -16,7 +16,7 @@ from traceweave.sources.discover import Discovery, Source
 from traceweave.sources.find import PassedOver
 from traceweave.store.draft import bound
 from traceweave.store.folder import FolderDraft
-from traceweave.store.shards import find_shards, small_tables, without
+from traceweave.store.shards import find_shards, numbered_on, small_tables, without
 from traceweave.words import name_ranks
 
 
@@ -94,6 +94,24 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
                 " its ranks, or ingest all traces again"
             )
     return [source_id for source_id, *_ in rows]
+
+
+def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) -> None:
+    """Number the steps of large tables on, as those of small ones were: `numbered` has rank,
+    source_id and what to add."""
+    if not numbered:
+        return
+    sources = {source_id for _, source_id, _ in numbered}
+    with duckdb.connect() as con:  # the draft's own is cut off
+        bound(con, draft.scratch, 1)
+        find_shards(con, draft.folder)
+        draft.shards[:] = [
+            shard
+            if sources.isdisjoint(shard.sources)
+            else numbered_on(con, draft.folder, shard, numbered)
+            for shard in draft.shards
+        ]
+    draft.show()
 
 
 def _take_out(draft: FolderDraft, source_ids: Collection[int]) -> None:

@@ -9,6 +9,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from traceweave.report.sections.budget import Budget, share
+from traceweave.report.sections.findings import Findings
 from traceweave.report.sections.inputs import Inputs
 from traceweave.words import count, date_and_time, named, number, percent, plural
 
@@ -36,9 +37,9 @@ def run_name(inputs: Inputs) -> str:
         return ""
 
 
-def facts(inputs: Inputs, budget: Budget) -> tuple[Fact, ...]:
+def facts(inputs: Inputs, budget: Budget, findings: Findings) -> tuple[Fact, ...]:
     """Say when and where the run was recorded, how much of it, and what it loses."""
-    return tuple(_facts(inputs, budget)) if inputs.ranks else ()
+    return tuple(_facts(inputs, budget, findings)) if inputs.ranks else ()
 
 
 def by_the_day(part: float, ranks: int) -> str:
@@ -46,7 +47,7 @@ def by_the_day(part: float, ranks: int) -> str:
     return f"{number(part * ranks * _HOURS)} GPU-hours"
 
 
-def _facts(inputs: Inputs, budget: Budget) -> Iterator[Fact]:
+def _facts(inputs: Inputs, budget: Budget, findings: Findings) -> Iterator[Fact]:
     starts = [r["first_local_ns"] for r in inputs.ranks if r["first_local_ns"] is not None]
     if starts:
         yield Fact("Recorded", date_and_time(min(starts)))
@@ -55,7 +56,8 @@ def _facts(inputs: Inputs, budget: Budget) -> Iterator[Fact]:
     ranks = len(inputs.ranks)
     yield Fact("Ranks", f"{count(ranks)} of {count(ranks + inputs.missing_ranks)}")
     yield Fact("Steps", _steps(budget))
-    if budget.rows and not inputs.is_cpu_run:
+    # beside 'no finding would save much' it would only alarm
+    if budget.rows and not inputs.is_cpu_run and findings.worst:
         yield _lost(budget)
 
 

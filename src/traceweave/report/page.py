@@ -214,6 +214,10 @@ class Origin:
     code: str
 
 
+RUN = "run.duckdb"
+"""How commands name the run until the page is told its name."""
+
+
 @dataclass(frozen=True)
 class Section:
     """One part of the page; `empty` replaces figures and tables when there is nothing to show."""
@@ -229,6 +233,19 @@ class Section:
     empty: str = ""
     terms: dict[str, str] = field(default_factory=dict)
     """Words of this section that a table cannot explain by itself, with their meaning."""
+
+    def of(self, run: str) -> Section:
+        """Return the section with commands that name the run; `run` is how a shell does."""
+
+        def named(text: str) -> str:
+            return text.replace(f" {RUN}", f" {run}")
+
+        return replace(
+            self,
+            bars=tuple(replace(bar, code=named(bar.code)) for bar in self.bars),
+            tables=tuple(replace(table, note=named(table.note)) for table in self.tables),
+            origins=tuple(replace(one, code=named(one.code)) for one in self.origins),
+        )
 
     @property
     def ids(self) -> frozenset[str]:

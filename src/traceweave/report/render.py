@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +20,7 @@ from traceweave._version import __version__
 from traceweave.outputs import write_whole
 from traceweave.report.cards import cards
 from traceweave.report.header import Fact, facts, run_name
-from traceweave.report.page import Section
+from traceweave.report.page import RUN, Section
 from traceweave.report.sections.bandwidth import bandwidth_section, load_bandwidth
 from traceweave.report.sections.budget import load_budget
 from traceweave.report.sections.budget_layout import budget_section
@@ -76,14 +77,16 @@ def write_report(
     path: Path,
     title: str | None = None,
     say: Callable[[str], None] = _say_nothing,
+    run: str = RUN,
 ) -> None:
     """Write the report on the run in `con` to `path`; the same database gives the same bytes.
 
     Without a `title` it has the name of the folder that the input files are in. `say` is told what
-    is being done. Raises InputError if the file cannot be written.
+    is being done; commands on the page name the `run`. Raises InputError if the file cannot be
+    written.
     """
     check_target(path, FileKind.PAGE)
-    report = build_report(con, title, say)
+    report = build_report(con, title, say, run)
     say("writing the page")
     write_whole(path, render_report(report).encode(), FileKind.PAGE)
 
@@ -92,6 +95,7 @@ def build_report(
     con: duckdb.DuckDBPyConnection,
     title: str | None = None,
     say: Callable[[str], None] = _say_nothing,
+    run: str = RUN,
 ) -> Report:
     """Read everything that the page shows; `say` is told of what takes long."""
     say("summing up the time of ranks and steps")
@@ -127,8 +131,8 @@ def build_report(
     return Report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),
-        sections=sections,
-        facts=facts(inputs, budget),
+        sections=tuple(section.of(shlex.quote(run)) for section in sections),
+        facts=facts(inputs, budget, findings),
     )
 
 

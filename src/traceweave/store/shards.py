@@ -87,6 +87,30 @@ def without(
     return [Part(path, size, digest, kept)]
 
 
+def numbered_on(
+    con: duckdb.DuckDBPyConnection,
+    folder: Place,
+    shard: Part,
+    numbered: Sequence[tuple[int, int, int]],
+) -> Part:
+    """Write a shard anew with other numbers of steps, if it has any; `numbered` has rank, source_id
+    and what to add."""
+    assert shard.table is not None
+    rows = f"FROM read_parquet({_in_folder(shard.path)})"
+    if "step" not in con.sql(rows).columns:
+        return shard
+    added = ", ".join(map(str, numbered))
+    size, digest = _write(
+        con,
+        f"SELECT t.* REPLACE (t.step + coalesce(n.added, 0) AS step) FROM ({rows}) AS t"
+        f" LEFT JOIN (VALUES {added}) AS n (rank, source_id, added)"
+        " ON n.rank = t.rank AND n.source_id = t.source_id"
+        f" ORDER BY {', '.join(f't.{column}' for column in LARGE[shard.table].split(', '))}",
+        folder / (path := f"{shard.table}/{_name(shard.batch)}"),
+    )
+    return Part(path, size, digest, shard.sources)
+
+
 def show_shards(con: duckdb.DuckDBPyConnection, shards: Sequence[Part]) -> None:
     """Put views over the shards in place of the large tables of `con`; paths are relative."""
     for table in LARGE:

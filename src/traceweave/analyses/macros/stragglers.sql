@@ -15,9 +15,23 @@ FROM (VALUES
 -- macro: tw_who_does(who, words) | words of tw_late_causes with their subject: 'Rank 2 waits for data', 'Rank 2''s host is late'
     who || CASE WHEN starts_with(words, 'its ') THEN '''s ' || words[5:] ELSE words[3:] END;
 
--- macro: tw_see_what(rank, step, since) | advice to see what makes a rank late in a step: what it does since it met the others, in the step before if nothing else is known
+-- macro: tw_as_others(who, cause) | a scenario: what makes a rank late takes it as long as the others at the median; `who` names the rank for what-if
+    who || CASE cause
+        WHEN 'compute' THEN ' kind=compute like=median'
+        WHEN 'host_bound' THEN ' kind=launch like=median'
+        WHEN 'data_loading' THEN ' kind=data_loading like=median'
+        WHEN 'copies' THEN ' kind=copy like=median'
+        WHEN 'device_delay' THEN ' kind=device_delay times=0'
+        ELSE ' like=median'
+    END;
+
+-- macro: tw_see_what(rank, steps, since) | advice to see what makes a rank late in steps: what it does since it met the others, in the steps before if nothing else is known
     format('See what rank {} does {} (stragglers -p per=step, gaps): evaluation, checkpoints, logging', rank,
-        CASE WHEN since < step - 1 THEN format('from step {} to {}', since, step) ELSE format('in step {} and the one before', step) END);
+        CASE
+            WHEN since < steps[1] - 1 THEN format('from step {} to {}', since, steps[1])
+            WHEN len(steps) > 1 THEN format('in {} and the ones before', tw_steps(steps))
+            ELSE format('in step {} and the one before', steps[1])
+        END);
 
 -- macro: tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
     CASE kind

@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late once; the evidence names rank and step where that is at least half of it, and twice what any other rank is late in a step, of three steps at least. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late in few steps; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -24,23 +24,32 @@ others AS (
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
     FROM ranks ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute') AS b USING (rank)
 ),
--- no matter of turns: what one rank does in one step, or at the end of the one before, is at least half of it, and twice what any other rank is in a step
+-- no matter of turns: what one rank does in few steps, or at the end of the ones before, is at least half of it, and twice what any other rank is in a step
 turns AS MATERIALIZED (
     FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
 ),
-once AS (
-    SELECT l.rank, l.step, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
-        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
-    FROM (FROM turns QUALIFY row_number() OVER (ORDER BY late_ns DESC, rank, step) = 1) AS l
-    JOIN {{ ref('steadiness') }} AS s ON s.steps >= 3
-    -- what a rank does at the end of a step, others wait for in the next
-    LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, [l.step, l.step - 1]) AND 3 * len(r.steps) <= s.steps
-        AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns
-    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns) AND coalesce(l.since_step >= l.step - 1, TRUE)
-        AND l.late_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
-    GROUP BY l.rank, l.step
+often AS (
+    SELECT
+        rank, list(step ORDER BY step) AS steps, sum(late_ns) AS late_ns, min(late_ns) AS least_ns,
+        list_sort(list_distinct(flatten(list([step, step - 1])))) AS around
+    FROM (FROM turns QUALIFY 2 * late_ns >= max(late_ns) OVER (PARTITION BY rank))
+    GROUP BY rank
+    HAVING bool_and(coalesce(since_step >= step - 1, TRUE))
+    QUALIFY row_number() OVER (ORDER BY sum(late_ns) DESC, rank) = 1
 ),
--- why those are late that no finding of its own is about; of one rank in one step, why it is then
+few AS (
+    SELECT l.rank, l.steps, l.around, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
+        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
+    FROM often AS l
+    JOIN {{ ref('steadiness') }} AS s ON 3 * len(l.steps) <= s.steps
+    -- what a rank does at the end of a step, others wait for in the next
+    LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, l.around) AND 3 * len(r.steps) <= s.steps
+        AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns / len(l.steps)
+    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
+        AND l.least_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
+    GROUP BY ALL
+),
+-- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
     SELECT
         arg_max(cause, (wait_ns, cause)) AS cause,
@@ -49,8 +58,8 @@ late AS (
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
         FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
-        LEFT JOIN once AS o ON TRUE
-        WHERE s.cause IS NOT NULL AND (o.rank IS NULL OR (s.rank, s.step) = (o.rank, o.step))
+        LEFT JOIN few AS o ON TRUE
+        WHERE s.cause IS NOT NULL AND (o.rank IS NULL OR s.rank = o.rank AND list_contains(o.steps, s.step))
         GROUP BY s.cause
     )
     WHERE wait_ns > 0
@@ -61,7 +70,8 @@ steps AS (
         CASE
             WHEN max(step) - min(step) >= count(DISTINCT step) THEN array_to_string(list(DISTINCT step ORDER BY step), ',')
             ELSE min(step) || '-' || max(step)
-        END AS steps
+        END AS steps,
+        list(DISTINCT step ORDER BY step) AS every
     FROM {{ ref('budget') }}
 ),
 found AS (
@@ -78,16 +88,18 @@ found AS (
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
         l.is_compute,
-        i.rank AS once_rank,
-        i.step AS once_step,
-        i.does AS once_does
+        i.rank AS late_rank,
+        i.steps AS late_in,
+        i.around,
+        tw_which_steps(i.steps, t.every) AS which,
+        i.does
     FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
-    LEFT JOIN once AS i ON TRUE
+    LEFT JOIN few AS i ON TRUE
 )
 SELECT
     CASE
-        WHEN once_rank IS NOT NULL THEN format('Rank {} keeps the others waiting in step {}', once_rank, once_step)
+        WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         ELSE 'Ranks wait for each other in turn' || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
             CASE cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
@@ -95,12 +107,17 @@ SELECT
         END, '')
     END AS title,
     cost_ns,
-    CASE WHEN is_uneven THEN scenario END AS scenario,
+    CASE
+        -- what comes back it does in all steps, whether or not others wait for it there
+        WHEN late_rank IS NOT NULL AND (cause IS DISTINCT FROM 'other_group')
+            THEN tw_as_others('rank=' || late_rank || CASE WHEN len(late_in) = 1 THEN ' step=' || array_to_string(around, ',') ELSE '' END, cause)
+        WHEN late_rank IS NULL AND is_uneven THEN scenario
+    END AS scenario,
     CASE WHEN is_rest THEN 'Apart from single late ranks, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute, ', tw_time(cost_ns), unit)
-    || coalesce(format('most of it for rank {} in step {}. ', once_rank, once_step), 'in turn. ')
+    || coalesce(format('most of it for rank {} {}. ', late_rank, which), 'in turn. ')
     || CASE
-        WHEN once_rank IS NOT NULL THEN coalesce(once_does, tw_who_does(format('There rank {}', once_rank), words), 'No cause was found')
+        WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE
             WHEN is_uneven THEN 'Their compute is uneven'
             WHEN is_part AND is_compute THEN 'Their compute is uneven between collectives more than over a ' || unit
@@ -112,7 +129,7 @@ SELECT
             CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
     END
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN once_rank IS NOT NULL THEN tw_see_what(once_rank, once_step, NULL)
+    CASE WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
         ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'

@@ -27,6 +27,7 @@ SELECT
     CASE WHEN w.said IS NOT NULL THEN 'exposed_causes' END AS proof,
     coalesce(w.advice, CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
+        WHEN 'gradients' THEN 'Start the sum of each gradient during backward (async_op=True), wait for all at its end, or send less (' || l.ways || ')'
         WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'
         WHEN 'optimizer' THEN 'Issued inside Optimizer.step: overlap the gathers and scatters of one parameter with the update of another, asynchronously'
         WHEN 'sharded' THEN 'Gather the next shards during the compute before them; scatter gradients during backward'

@@ -27,14 +27,7 @@ SELECT
     -- what is divided unevenly is not done by nobody when it is divided evenly; where inputs are not larger in all steps, step by step
     CASE WHEN w.is_divided THEN concat_ws(' ', 'step=' || x.steps, 'kind=compute like=mean')
     WHEN w.is_share THEN 'kind=compute like=mean'
-    ELSE format('rank={} ', b.rank) || CASE b.cause
-        WHEN 'compute' THEN 'kind=compute like=median'
-        WHEN 'host_bound' THEN 'kind=launch like=median'
-        WHEN 'data_loading' THEN 'kind=data_loading like=median'
-        WHEN 'copies' THEN 'kind=copy like=median'
-        WHEN 'device_delay' THEN 'kind=device_delay times=0'
-        ELSE 'like=median'
-    END END AS scenario,
+    ELSE tw_as_others('rank=' || b.rank, b.cause) END AS scenario,
     -- what it runs more often may be left out instead: the recording does not tell
     CASE WHEN w.is_share AND NOT w.is_divided THEN w.as_others END AS remedy,
     format('Rank {} keeps {} waiting {} per {}, last in {} of {}', b.rank, tw_many(b.waiters, 'rank'), tw_time(b.cost_ns), s.unit,
@@ -53,7 +46,7 @@ SELECT
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
-        WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, m.step, m.since_step)
+        WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))

@@ -65,7 +65,7 @@ SELECT
         WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'Code was compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
-        WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, t.longest, w.since_step)
+        WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
         WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'

@@ -20,7 +20,7 @@
 -- column: windows BIGINT | steps of the rank
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
--- column: use VARCHAR | what it is for: 'ddp', 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
+-- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages of a pipeline whose other side is not known, nothing
@@ -53,6 +53,11 @@ functions AS MATERIALIZED (
     WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
         AND call_id NOT IN (SELECT call_id FROM tw_issued_within('sharding'))
 ),
+-- DDP marks its forward pass, wherever operators are recorded
+ddp AS (
+    SELECT
+        NOT EXISTS (FROM host_ops WHERE kind = 'op') OR EXISTS (FROM host_ops WHERE name = 'DistributedDataParallel.forward') AS may_be_ddp
+),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (
     SELECT g.group_id, g.size = count(r.rank) AS is_recorded
@@ -84,7 +89,7 @@ SELECT
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
-        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN 'ddp'
+        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
@@ -100,6 +105,7 @@ SELECT
 FROM {{ ref('exposed_comm') }} AS e
 JOIN {{ ref('rank_windows') }} AS r USING (rank)
 CROSS JOIN {{ ref('mean_step') }} AS s
+CROSS JOIN ddp AS d
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN functions AS f ON f.call_id = e.call_id AND e.op = 'all_reduce'

@@ -37,17 +37,18 @@ ways AS (
             CASE
                 WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
                 WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
+                WHEN use = 'gradients' THEN 'gradient accumulation'
                 WHEN use IN ('fsdp', 'sharded') THEN 'shards within a node only, fewer gathers'
                 WHEN use = 'pp' THEN 'stages cut where activations are small'
                 ELSE 'groups within a node'
             END,
-            CASE WHEN is_short THEN NULL WHEN use = 'ddp' THEN 'gradients in lower precision' ELSE 'lower precision' END,
+            CASE WHEN is_short THEN NULL WHEN use IN ('ddp', 'gradients') THEN 'gradients in lower precision' ELSE 'lower precision' END,
             CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
     FROM sent CROSS JOIN accumulation
 )
 SELECT
     use,
-    CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'tp' THEN 'tensor-parallel '
+    CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'gradients' THEN 'data-parallel ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'tp' THEN 'tensor-parallel '
         WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END AS kind,
     ways,
     CASE use

@@ -25,6 +25,13 @@ class Findings:
         return sum(bool(row["cost_ns"]) for row in self.rows)
 
     @property
+    def worst(self) -> Row | None:
+        """The costliest, if fixing it would save much."""
+        costly = [row for row in self.rows if row["cost_ns"]]
+        least = common_parameters()["warning_share"].default
+        return costly[0] if costly and costly[0]["step_share"] >= least else None
+
+    @property
     def faults(self) -> list[Row]:
         """Those that are a warning or critical, by cost."""
         return [row for row in self.rows if row["severity"] != "info"]
@@ -42,11 +49,8 @@ def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
 
 def headline_in_words(findings: Findings) -> str:
     """Say in a clause what costs most."""
-    costly = [row for row in findings.rows if row["cost_ns"]]
-    least = common_parameters()["warning_share"].default
-    if not costly or costly[0]["step_share"] < least:
+    if (worst := findings.worst) is None:
         return "no finding would save much"
-    worst = costly[0]
     return f"the largest cost, {share_in_words(worst)}: {worst['title']}"
 
 
