@@ -237,3 +237,21 @@ def test_memory_is_not_freed_before_the_device_is_done(
     answers = Model(empty_run).answers(["kind=sync times=0", "kind=allocator times=0"])
     gains = [answer.gain_ns for answer in answers]
     assert gains == pytest.approx([sync * MS, allocator * MS, 1 * MS], abs=20 * US)
+
+
+def test_waits_are_removed_where_an_operator_is_named(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """Three ops of 2 ms, a wait for the first and another for the second, 1 ms of the host each."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 8 * MS), (0, 8 * MS))
+    for begin, operator in ((0, "aten::item"), (3 * MS, "aten::copy_"), (6 * MS, None)):
+        launch = run.launch(0, (begin, begin + 5 * US), step=1)
+        run.gpu(0, (begin + 5 * US, begin + 2 * MS), launch=launch, step=1)
+        if operator:
+            waits = (begin + 10 * US, begin + 2 * MS)
+            run.host(0, waits, operator, step=1)
+            run.host(0, waits, "cudaStreamSynchronize", "runtime", 1, step=1)
+    run.write()
+    of = ["kind=sync op=aten::item times=0", "kind=sync op=aten::c* times=0", "kind=sync times=0"]
+    gains = [answer.gain_ns for answer in Model(empty_run).answers(of)]
+    assert gains == pytest.approx([1 * MS, 1 * MS, 2 * MS, 2 * MS], abs=20 * US)

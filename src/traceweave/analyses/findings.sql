@@ -75,7 +75,8 @@ SELECT
         THEN format('. By replay ''{}'' gains {}', c.remedy, tw_time(c.remedy_ns))
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
         THEN format('. Without it{} later work starts sooner too: {} in all', coalesce(' and ' || c.also || ',', ''), tw_time(c.cost_ns))
-        ELSE '' END AS evidence,
+        ELSE '' END
+    || CASE WHEN c.cost_is = 'replayed' AND NOT c.is_vain AND c.remedy_ns < 0.95 * c.cost_ns THEN format('. ''{}'' alone gains {}', c.remedy, tw_time(c.remedy_ns)) ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN coalesce(c.otherwise, c.advice) ELSE c.advice END AS advice,
     c.note

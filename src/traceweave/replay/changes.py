@@ -252,8 +252,9 @@ class Changer:
             raise UsageError(f"no range of this run's host is called {name!r}")
         if not graph.has_gpu:
             raise UsageError("operators and modules launch nothing in a run without a GPU")
-        launched = np.flatnonzero(nodes.launch >= 0)
-        call = nodes.launch[launched]
+        # what the device does is launched there; a call that waits for the device returns there
+        launched = np.flatnonzero((nodes.launch >= 0) | (nodes.sort == EXIT))
+        call = np.where(nodes.sort == EXIT, np.arange(len(nodes)), nodes.launch)[launched]
         inside = np.zeros(len(nodes), bool)
         for rank, chain in sorted(
             set(zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True))

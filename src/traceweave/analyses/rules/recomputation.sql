@@ -1,0 +1,65 @@
+-- rule: recomputation | activations computed again
+-- topic: compute
+-- finds: Operators recorded for autograd while a backward runs: forward operators that run again there (activation checkpointing). Bound: the compute they are or launch. Never more than info: memory is what it saves. Silent in steps where gradients are differentiated themselves (`create_graph=True`), and where no sequence numbers are recorded.
+-- try: Checkpoint fewer layers, or only what is cheap to run again, where memory allows.
+-- proof: kernels
+-- shows: ops compute
+-- needs: host_ops
+WITH nodes AS MATERIALIZED (
+    SELECT op_id, rank, hash(pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+    FROM host_ops
+    WHERE kind = 'op' AND starts_with(name, 'autograd::engine::evaluate_function: ')
+),
+-- one that runs inside another is a backward of what was recomputed
+backwards AS MATERIALIZED (
+    SELECT * FROM nodes
+    QUALIFY start_ns >= coalesce(max(end_ns) OVER (PARTITION BY rank, thread ORDER BY start_ns, end_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
+),
+inside AS (
+    SELECT h.op_id, h.rank, h.step, h.name, h.thread, h.start_ns, h.end_ns
+    FROM (
+        SELECT op_id, parent_id, rank, step, name, hash(pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
+        FROM host_ops
+        WHERE kind = 'op' AND rank IN (SELECT rank FROM nodes)
+    ) AS h
+    ASOF JOIN backwards AS b ON b.rank = h.rank AND b.thread = h.thread AND h.start_ns >= b.start_ns
+    WHERE h.start_ns < b.end_ns
+        -- neither the operators of autograd itself, nor what it evaluates
+        AND NOT starts_with(h.name, 'autograd::') AND NOT EXISTS (FROM nodes AS n WHERE n.op_id = h.parent_id)
+),
+recorded AS MATERIALIZED (
+    SELECT i.*
+    FROM inside AS i JOIN (SELECT op_id, args FROM host_ops WHERE kind = 'op') AS a USING (op_id)
+    WHERE contains(CAST(a.args AS VARCHAR), '"Sequence number"')
+),
+again AS MATERIALIZED (
+    SELECT r.*
+    FROM recorded AS r
+    ANTI JOIN (FROM recorded WHERE contains(name, '_backward')) AS t ON t.rank = r.rank AND t.step IS NOT DISTINCT FROM r.step
+    QUALIFY start_ns >= coalesce(max(end_ns) OVER (PARTITION BY rank, thread ORDER BY start_ns, end_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
+),
+work AS (
+    SELECT a.name, g.duration_ns
+    FROM (
+        SELECT rank, step, hash(launch_pid, launch_tid) AS thread, launch_start_local_ns AS start_ns, duration_ns
+        FROM gpu_ops
+        WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL
+    ) AS g
+    ASOF JOIN again AS a ON a.rank = g.rank AND a.thread = g.thread AND g.start_ns >= a.start_ns
+    CROSS JOIN {{ ref('mean_step') }} AS s
+    WHERE g.start_ns < a.end_ns AND (g.step IS NOT NULL OR NOT s.has_steps)
+    UNION ALL
+    SELECT a.name, a.end_ns - a.start_ns
+    FROM again AS a CROSS JOIN {{ ref('mean_step') }} AS s
+    WHERE NOT s.has_gpu AND (a.step IS NOT NULL OR NOT s.has_steps)
+)
+SELECT
+    format('{} computes activations again in its backward', s.each_unit) AS title,
+    'info' AS severity,
+    sum(w.duration_ns) / any_value(s.windows) AS cost_ns,
+    format('Forward operators run again inside backward: {} of compute per {}, {} of all',
+        tw_time(sum(w.duration_ns) / any_value(s.windows)), any_value(s.unit), tw_percent(sum(w.duration_ns) / any_value(s.windows) / any_value(s.compute_ns))) AS evidence,
+    'Where memory allows, checkpoint fewer layers, or only operators that are cheap to run again (selective activation checkpointing): see memory' AS advice
+FROM work AS w CROSS JOIN {{ ref('mean_step') }} AS s
+GROUP BY s.each_unit
+HAVING count(*) > 0

@@ -1,0 +1,46 @@
+-- shared: device_waits | in which operators the host waits for the device in steps, and for what
+-- grain: one row per operator, and sort of wait
+-- needs: host_ops
+-- column: sort VARCHAR | 'read': the host reads a value, or copies from the device; 'write': it copies to the device; 'own': an operator that does neither; 'call': it waits outside of operators
+-- column: operator VARCHAR | innermost around the calls; NULL: none
+-- column: wait_ns BIGINT | time in these calls, over all ranks and steps
+-- column: calls BIGINT | calls per step of a rank, rounded
+WITH copies AS MATERIALIZED (
+    SELECT
+        h.op_id, any_value(h.parent_id) AS parent_id, any_value(g.copy_kind) AS copy_kind,
+        -- one that returns only when its copy has ended waits for it
+        any_value(h.start_local_ns + h.duration_ns) >= max(g.start_local_ns + g.duration_ns) AS is_waiting
+    FROM gpu_ops AS g JOIN host_ops AS h ON h.op_id = g.launch_op_id
+    WHERE g.kind = 'memcpy' AND g.copy_kind IN ('HtoD', 'DtoH')
+    GROUP BY h.op_id
+),
+within AS (
+    SELECT parent_id, any_value(copy_kind) AS copy_kind FROM copies WHERE parent_id IS NOT NULL GROUP BY parent_id
+),
+waits AS (
+    SELECT
+        CASE WHEN p.kind = 'op' OR starts_with(p.name, 'aten::') THEN coalesce(c.name, p.name) END AS operator,
+        coalesce(k.copy_kind, w.copy_kind) AS copy_kind,
+        h.duration_ns
+    FROM host_ops AS h
+    JOIN {{ ref('mean_step') }} AS s ON h.step IS NOT NULL OR NOT s.has_steps
+    LEFT JOIN copies AS k ON k.op_id = h.op_id
+    LEFT JOIN host_ops AS p ON p.op_id = h.parent_id
+    -- which is how torch records the arguments of a collective, inside the operator that asks for it
+    LEFT JOIN host_ops AS c ON c.op_id = p.parent_id AND p.name = 'record_param_comms'
+    LEFT JOIN within AS w ON w.parent_id = h.parent_id
+    WHERE h.kind IN ('runtime', 'driver') AND coalesce(p.kind NOT IN ('runtime', 'driver'), TRUE)
+        AND (h.name IN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) OR k.is_waiting)
+)
+SELECT
+    CASE
+        WHEN copy_kind = 'HtoD' THEN 'write'
+        WHEN copy_kind = 'DtoH' OR {{ names('synchronizing', 'operator') }} IS NOT NULL OR contains(operator, 'copy') THEN 'read'
+        WHEN operator IS NOT NULL THEN 'own'
+        ELSE 'call'
+    END AS sort,
+    operator,
+    CAST(sum(duration_ns) AS BIGINT) AS wait_ns,
+    CAST(round(count(*) / any_value(w.windows)) AS BIGINT) AS calls
+FROM waits CROSS JOIN (SELECT sum(windows) AS windows FROM {{ ref('rank_windows') }}) AS w
+GROUP BY ALL
