@@ -237,7 +237,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
     As analyses.run does, but for its relation: DuckDB plans the statement of one twice.
     """
     analysis = analyses.find(name)
-    with _read_only(con):
+    with unchanging(con):
         cursor = con.execute(parsed(con, prepare(con, analysis, analysis.bind(params))))
         columns = [column for column, *_ in cursor.description or ()]
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
@@ -261,8 +261,13 @@ def found_by(
 
 
 @contextmanager
-def _read_only(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Compute once what ranks have in common, as in the runs of users; the next rows may differ."""
+def unchanging(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Compute once what questions have in common, as in the runs of users: nothing is written
+    within; the next rows may differ.
+    """
+    if question.asked_of is not asked_of or asked_of(con)[1]:  # within another, or read-only
+        yield
+        return
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(question, "asked_of", lambda con: (asked_of(con)[0], True))

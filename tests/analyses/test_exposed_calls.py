@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from tests.analyses.builders import Builder
+from tests.analyses.builders import Builder, unchanging
 from traceweave.analyses import shared_rows
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -46,9 +46,8 @@ def test_what_a_function_of_the_backward_pass_asks_for(
     for at, lies in ((0, (0, 100_000)), (20_000, (150_000, 300_000))):
         launch = build.launch(0, (at, at + 1_000))
         build.gpu(0, lies, launch=launch, step=0)
-    calls = (
-        shared_rows(build.con, "exposed_calls").filter("exposed_ns > 0").select("use, exposed_ns")
-    )
-    assert calls.fetchall() == [(use, 50_000)]
-    causes = shared_rows(build.con, "unhidden").filter("scope = 'all'").select("cause, share")
-    assert causes.fetchall() == [(cause, 1.0)]
+    with unchanging(build.con):
+        calls = shared_rows(build.con, "exposed_calls").filter("exposed_ns > 0")
+        assert calls.select("use, exposed_ns").fetchall() == [(use, 50_000)]
+        causes = shared_rows(build.con, "unhidden").filter("scope = 'all'")
+        assert causes.select("cause, share").fetchall() == [(cause, 1.0)]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import traceweave
-from tests.analyses.builders import rows
+from tests.analyses.builders import rows, unchanging
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -20,7 +20,9 @@ from traceweave.replay.nodes import HOLDS
 
 def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
-    by_rule = {row["rule"]: row for row in rows(empty_run, "findings")}
+    with unchanging(empty_run):
+        found, (as_it_is, fixed) = (rows(empty_run, name) for name in ("findings", "fixes"))
+    by_rule = {row["rule"]: row for row in found}
     slow = by_rule["slow_kernels"]
     # A and B take 30 and 18 where the others take 15 and 8 at the median
     assert (slow["ranks"], slow["bound_ns"]) == ([1], 25 * US)
@@ -33,7 +35,6 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
         12 * US,
         "at most",
     )
-    as_it_is, fixed = rows(empty_run, "fixes")
     assert (as_it_is["step_ns"], as_it_is["alone_ns"], as_it_is["scenario"]) == (60_000, None, None)
     assert as_it_is["bottleneck"] == "compute (other) of rank 1, 42.9% of the path"
     assert (fixed["n"], fixed["rule"], fixed["step_ns"]) == (1, "slow_kernels", 51_667)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, found_by, rows
+from tests.analyses.builders import Builder, found_by, rows, unchanging
 from tests.marks import nightly
 from tests.tables import empty_database
 from traceweave.cli import layout
@@ -119,18 +119,18 @@ def test_a_rank_whose_kernels_were_lost_counts_nowhere(build: Builder) -> None:
         build.host(rank, (0, 900_000), "aten::mm", step=0)
         if rank != 1:
             build.gpu(rank, (0, 500_000))
-    got = {r["answer"]: (r["value"], r["verdict"], r["rank"]) for r in rows(build.con, "health")}
+    with unchanging(build.con):
+        health, budget = (rows(build.con, name) for name in ("health", "breakdown"))
+        found = found_by(build.con, "nothing_to_measure")["nothing_to_measure"]
+    got = {r["answer"]: (r["value"], r["verdict"], r["rank"]) for r in health}
     assert got["compute"][0] == 50
     assert got["no GPU work"] == (1, "ranks left out of all numbers", 1)
-    found = {
-        r["rule"]: (r["severity"], r["ranks"], r["evidence"]) for r in rows(build.con, "findings")
-    }
-    assert found["nothing_to_measure"] == (
+    assert [found[key] for key in ("severity", "ranks", "evidence")] == [
         "warning",
         [1],
         "1 of 3 ranks has no GPU work, unlike the others: left out of all numbers here",
-    )
-    assert {r["rank"] for r in rows(build.con, "breakdown")} == {0, 2}
+    ]
+    assert {r["rank"] for r in budget} == {0, 2}
 
 
 @nightly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, unchanging
 
 
 def _rank(build: Builder) -> None:
@@ -23,9 +23,11 @@ def _rank(build: Builder) -> None:
 
 def test_idle_time_is_divided_by_cause_to_the_nanosecond(build: Builder) -> None:
     _rank(build)
+    with unchanging(build.con):
+        found, (window,) = (rows(build.con, name) for name in ("idle_causes", "breakdown"))
     got = [
         (r["cause"], r["idle_ns"], r["gaps"], r["longest_ns"], r["host_op"], r["host_op_ns"])
-        for r in rows(build.con, "idle_causes")
+        for r in found
     ]
     assert got == [
         # the launch returns 0.5 us before its kernel starts
@@ -34,9 +36,8 @@ def test_idle_time_is_divided_by_cause_to_the_nanosecond(build: Builder) -> None
         ("launch_bound", 6_000, 1, 6_000, None, None),
         ("short", 500, None, None, None, None),
     ]
-    (window,) = rows(build.con, "breakdown")
     assert window["idle_ns"] == 52_500 == sum(idle for _, idle, *_ in got)
-    shares = [r["window_share"] * 90_000 for r in rows(build.con, "idle_causes")]
+    shares = [r["window_share"] * 90_000 for r in found]
     assert shares == pytest.approx([39_500, 6_500, 6_000, 500])
 
 

@@ -19,6 +19,7 @@ import pytest
 from tests.marks import at_once, nightly
 from tests.simulated_runs import DDP, FSDP, PP
 from traceweave import analyses
+from traceweave.store.database import open_database
 from traceweave_simulator import Config, Run, Truth, simulate, truth_parallel
 
 CONFIGS = {
@@ -52,8 +53,8 @@ def woven(
     folder = tmp_path_factory.mktemp("woven")
     path = shutil.copy(simulated_database(config), folder / "run.duckdb")
     with duckdb.connect(path) as con:
-        con.execute("SET asof_loop_join_threshold = 0")
         con.execute("DELETE FROM clocks")
+    with open_database(path) as con:
         yield Woven(simulate(config), con)
 
 

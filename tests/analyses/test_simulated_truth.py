@@ -17,6 +17,7 @@ import pytest
 
 from tests.marks import first_at_once
 from traceweave import analyses
+from traceweave.store.database import open_database
 from traceweave_simulator import Config, Gap, Truth, simulate
 
 CONFIG = Config(
@@ -46,6 +47,7 @@ def woven(
     path = shutil.copy(simulated_database(CONFIG), folder / "run.duckdb")
     with duckdb.connect(path) as con:
         con.execute("UPDATE clocks SET offset_ns = 0, drift_ppm = 0, residual_p95_ns = 0")
+    with open_database(path) as con:
         yield con
 
 

@@ -610,6 +610,7 @@ def test_a_real_straggler_on_gloo_loads_data(
     assert (worst["rank"], worst["cause"]) == (2, "data_loading")
 
 
+@nightly
 def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -19,7 +19,6 @@ from traceweave.targets import FileKind, check_target, kind_of
 
 TABLE = Path(__file__).with_name("outputs.tsv").read_text(encoding="utf-8").splitlines()
 AT_ONCE = (
-    "report {run}",
     "check {run} --rules {rules} --baseline",
     "ingest {trace}",
 )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import traceweave
 from traceweave.cli.blocks import block_lines
 from traceweave.cli.main import main
 from traceweave.cli.verdict import verdict_lines
@@ -20,15 +18,10 @@ ROW = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def database(
-    fixtures: Path, database_of: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+@pytest.fixture
+def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
     """A run that keeps its findings, as `traceweave ingest` leaves it."""
-    path = tmp_path_factory.mktemp("blocks") / "run.duckdb"
-    shutil.copy(database_of(fixtures / "ddp_gloo_straggler"), path)
-    traceweave.keep_answers(path)
-    return path
+    return database_of(fixtures / "ddp_gloo_straggler")
 
 
 def test_a_finding_is_a_block_whose_command_can_be_typed() -> None:

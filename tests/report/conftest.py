@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import duckdb
@@ -10,6 +11,7 @@ import pytest
 
 from tests.conftest import MakeOnce
 from tests.report import handmade
+from tests.tables import empty_database
 from traceweave.report import write_report
 from traceweave.report.render import Report, build_report
 from traceweave.store.database import open_database
@@ -26,18 +28,15 @@ def make_run() -> Iterator[MakeRun]:
 
     Before it reports on all of a run, it had better open it read-only, as users do: `shared_run`.
     """
-    opened: list[duckdb.DuckDBPyConnection] = []
+    with ExitStack() as opened:
 
-    def make(**options: object) -> duckdb.DuckDBPyConnection:
-        con = duckdb.connect()
-        opened.append(con)
-        create_tables(con)
-        handmade.fill(con, **options)  # type: ignore[arg-type]
-        return con
+        def make(**options: object) -> duckdb.DuckDBPyConnection:
+            con = opened.enter_context(empty_database())
+            create_tables(con)
+            handmade.fill(con, **options)  # type: ignore[arg-type]
+            return con
 
-    yield make
-    for con in opened:
-        con.close()
+        yield make
 
 
 @pytest.fixture(scope="session")

@@ -27,8 +27,8 @@ from traceweave.report.sections.stragglers import (
 )
 
 
-def test_kernels_by_time_with_their_share_and_the_slow_rank(make_run: MakeRun) -> None:
-    kernels = load_kernels(make_run(ranks=4, steps=3))
+def test_kernels_by_time_with_their_share_and_the_slow_rank(shared_run: MakeRun) -> None:
+    kernels = load_kernels(shared_run(ranks=4, steps=3))
     # gemm: 3 ranks of 60 ms and one of 70, all-reduce: 3 of 30 ms and one of 20, three steps
     assert [(r["kernel"], r["count"], r["total_ns"] // MS) for r in kernels.names] == [
         ("gemm_kernel", 12, 750),
@@ -47,8 +47,8 @@ def test_kernels_by_time_with_their_share_and_the_slow_rank(make_run: MakeRun) -
     )
 
 
-def test_the_kernel_charts_hold_the_rows(make_run: MakeRun) -> None:
-    section = kernels_section(load_kernels(make_run(ranks=4, steps=3)), cpu=False)
+def test_the_kernel_charts_hold_the_rows(shared_run: MakeRun) -> None:
+    section = kernels_section(load_kernels(shared_run(ranks=4, steps=3)), cpu=False)
     classes, top, ranks = (figure.chart for figure in section.figures)
     assert (classes["categories"], classes["shares"]) == (
         ["gemm", "collective"],
@@ -59,8 +59,8 @@ def test_the_kernel_charts_hold_the_rows(make_run: MakeRun) -> None:
     assert section.tables[0].rows[0][:5] == ("gemm_kernel", "gemm", 12, 750 * MS, 750 / 1080)
 
 
-def test_a_run_without_kernels_says_why(make_run: MakeRun) -> None:
-    section = kernels_section(load_kernels(make_run(ranks=2, steps=1, gpu=False)), cpu=True)
+def test_a_run_without_kernels_says_why(shared_run: MakeRun) -> None:
+    section = kernels_section(load_kernels(shared_run(ranks=2, steps=1, gpu=False)), cpu=True)
     assert (section.figures, section.tables) == ((), ())
     assert section.empty == "No kernels to show: no rank recorded work on a GPU."
 
@@ -103,8 +103,8 @@ def test_memory_over_time_and_at_the_peak(memory_run: Builder) -> None:
     assert operators.chart["variants"][0]["values"] == [[500]]
 
 
-def test_without_memory_events_the_section_says_how_to_record_them(make_run: MakeRun) -> None:
-    section = memory_section(load_memory(make_run(ranks=2, steps=1)))
+def test_without_memory_events_the_section_says_how_to_record_them(shared_run: MakeRun) -> None:
+    section = memory_section(load_memory(shared_run(ranks=2, steps=1)))
     assert (section.figures, section.tables) == ((), ())
     assert section.empty == (
         "The traces hold no memory events. Record them with profile_memory=True of the PyTorch"
@@ -130,8 +130,8 @@ def test_memory_of_a_real_run_agrees_with_its_events(
     assert memory_in_words(memory).endswith(f"Most of it, {share}, was allocated in aten::mm.")
 
 
-def test_bandwidth_is_that_of_the_transfer_and_names_its_group(make_run: MakeRun) -> None:
-    bandwidth = load_bandwidth(make_run(ranks=4, steps=3), {1: "default_pg"})
+def test_bandwidth_is_that_of_the_transfer_and_names_its_group(shared_run: MakeRun) -> None:
+    bandwidth = load_bandwidth(shared_run(ranks=4, steps=3), {1: "default_pg"})
     # 64 MB in 20 ms after the last arrival, times 2 * 3 / 4
     assert [(r["op"], r["busbw_p50_gbps"]) for r in bandwidth.sizes] == [
         ("all_reduce", pytest.approx(4.8))
@@ -191,21 +191,21 @@ def test_the_line_goes_through_two_sizes(make_run: MakeRun) -> None:
     assert (line["from"], line["to"]) == (16_000_000, 64_000_000)
 
 
-def test_one_rank_has_no_bandwidth_and_the_reason_is_told(make_run: MakeRun) -> None:
-    con = make_run(ranks=1, steps=2, collectives=False)
+def test_one_rank_has_no_bandwidth_and_the_reason_is_told(shared_run: MakeRun) -> None:
+    con = shared_run(ranks=1, steps=2, collectives=False)
     assert bandwidth_section(load_bandwidth(con, {}), 1).empty == (
         "No collective was recorded whose bandwidth could be measured."
     )
 
 
-def test_the_straggler_is_named_with_its_cause(make_run: MakeRun) -> None:
-    stragglers = load_stragglers(make_run(ranks=4, steps=3))
+def test_the_straggler_is_named_with_its_cause(shared_run: MakeRun) -> None:
+    stragglers = load_stragglers(shared_run(ranks=4, steps=3))
     # rank 3 computes 10 ms longer than the others, three times, and three ranks wait
     assert stragglers.rows[0]["rank"] == 3
     assert stragglers_in_words(stragglers) == (
         "Most waiting is for rank 3: 90.0 ms over all ranks and steps, >99.9% of all waiting. On"
         " its way it computes longer (gemm)."
     )
-    assert stragglers_section(load_stragglers(make_run(ranks=1, steps=1)), 1).empty == (
+    assert stragglers_section(load_stragglers(shared_run(ranks=1, steps=1)), 1).empty == (
         "Nobody can be called late: there is one rank only."
     )

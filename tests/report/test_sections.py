@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.analyses.builders import unchanging
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
@@ -204,17 +205,16 @@ def test_collectives_that_lack_ranks_are_counted(make_run: MakeRun) -> None:
     con = make_run(ranks=2, steps=3)
     told = "4 calls on all ranks make up 3 collectives"
     con.execute("DELETE FROM base.collective_calls WHERE rank = 1 AND step < 2")
-    assert (
-        collectives_section(load_collectives(con), 2)
-        .notes[1]
-        .startswith(f"{told}; 2 lack a rank, so that transfer may be waiting for it.")
+    assert _counted(con).startswith(
+        f"{told}; 2 lack a rank, so that transfer may be waiting for it."
     )
     con.execute("UPDATE groups SET size = NULL")
-    assert (
-        collectives_section(load_collectives(con), 2)
-        .notes[1]
-        .startswith(f"{told}; of 3 it is not known whether all ranks are here.")
-    )
+    assert _counted(con).startswith(f"{told}; of 3 it is not known whether all ranks are here.")
+
+
+def _counted(con: duckdb.DuckDBPyConnection) -> str:
+    with unchanging(con):
+        return collectives_section(load_collectives(con), 2).notes[1]
 
 
 def test_one_rank_says_nothing_of_waiting(shared_run: MakeRun) -> None:

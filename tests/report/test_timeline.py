@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.analyses.builders import unchanging
 from tests.chromium import Chromium
 from tests.marks import nightly
 from tests.report.conftest import MakePage, MakeRun
@@ -29,8 +30,9 @@ EXPOSED = "all_reduce, no compute follows"
 
 
 def _load(con: duckdb.DuckDBPyConnection) -> Timeline:
-    budget = load_budget(con)
-    return load_timeline(con, budget, load_collectives(con), load_gaps(con, budget).relation)
+    with unchanging(con):
+        budget = load_budget(con)
+        return load_timeline(con, budget, load_collectives(con), load_gaps(con, budget).relation)
 
 
 def _chart(timeline: Timeline, ranks: int) -> dict[str, Any]:
@@ -67,8 +69,8 @@ def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
     ]
 
 
-def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(make_run: MakeRun) -> None:
-    chart = _chart(_load(make_run(ranks=2, steps=1, kernel="mm")), 2)
+def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(shared_run: MakeRun) -> None:
+    chart = _chart(_load(shared_run(ranks=2, steps=1, kernel="mm")), 2)
     kinds, lanes = chart.pop("kinds"), chart["steps"][0].pop("path")
     # one chain without a hole, wherever it goes
     pieces = sorted(
@@ -249,10 +251,10 @@ def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
 
 
 @nightly
-def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(make_run: MakeRun) -> None:
-    whole = _chart(_load(make_run(ranks=2, steps=0)), 2)
+def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(shared_run: MakeRun) -> None:
+    whole = _chart(_load(shared_run(ranks=2, steps=0)), 2)
     assert [step["label"] for step in whole["steps"]] == ["The whole recording"]
-    cpu = _chart(_load(make_run(ranks=2, steps=2, gpu=False)), 2)
+    cpu = _chart(_load(shared_run(ranks=2, steps=2, gpu=False)), 2)
     assert {lane["label"] for step in cpu["steps"] for lane in step["lanes"]} == {
         "thread 1",
         "thread 20",
