@@ -16,11 +16,19 @@ ENGINE = "autograd::engine::evaluate_function: "
 @pytest.mark.parametrize(
     ("inside", "use", "cause"),
     [
-        (["torch::autograd::AccumulateGrad"], "ddp", "same_stream"),
+        (["torch::autograd::AccumulateGrad"], "gradients", "same_stream"),
         (["SyncBatchNormBackward"], "unknown", "nothing_left"),
         # recomputed with its own backward pass; of a shard's replicas
-        (["CheckpointFunctionBackward", "torch::autograd::AccumulateGrad"], "ddp", "same_stream"),
-        (["RegisterPostBackwardFunctionBackward", "FSDP::post_backward"], "ddp", "same_stream"),
+        (
+            ["CheckpointFunctionBackward", "torch::autograd::AccumulateGrad"],
+            "gradients",
+            "same_stream",
+        ),
+        (
+            ["RegisterPostBackwardFunctionBackward", "FSDP::post_backward"],
+            "gradients",
+            "same_stream",
+        ),
     ],
 )
 def test_what_a_function_of_the_backward_pass_asks_for(

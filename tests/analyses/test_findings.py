@@ -187,11 +187,11 @@ def test_compute_that_is_uneven_within_steps_is_not_said_to_explain_nothing(buil
     ("late", "meets", "title", "evidence", "scenario"),
     [
         ((6,), range(8), "Rank 1 keeps the others waiting in step 6",
-            "53.8 us per step without compute, most of it for rank 1 in step 6. There rank 1 idles"
-            " longer, no cause recorded", "rank=1 step=5,6 like=median"),
+            "53.8 us per step without compute. Most of it is for rank 1 in step 6. There rank 1"
+            " idles longer, no cause recorded", "rank=1 step=5,6 like=median"),
         ((3, 6), range(8), "Rank 1 keeps the others waiting in steps 3 and 6",
-            "85.0 us per step without compute, most of it for rank 1 in steps 3 and 6. There rank 1"
-            " idles longer, no cause recorded", "rank=1 like=median"),
+            "85.0 us per step without compute. Most of it is for rank 1 in steps 3 and 6. There"
+            " rank 1 idles longer, no cause recorded", "rank=1 like=median"),
         # what it did since step 2 may have made it late
         ((6,), (2, 6), "Ranks wait for each other in turn",
             "31.3 us per step without compute, in turn.", None),
@@ -281,12 +281,11 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
 @pytest.mark.parametrize(
     ("devices", "host", "advice"),
     [
-        ((0, 0), None, "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
-        ((0, 0), "n1", "Not the host: ranks 0, 1 use device 0. If that is one GPU, each waits"),
+        ((0, 0), None, "Not the host: see that every rank has a GPU of its own. Else look for"),
         ((0, 1), "n1", "Not the host: look for another process on the GPU"),
     ],
 )
-def test_ranks_that_may_share_a_gpu_are_named(
+def test_ranks_may_share_a_gpu_where_their_devices_have_one_number(
     build: Builder, devices: tuple[int, int], host: str | None, advice: str
 ) -> None:
     """Kernels start 400 us after what was before them ended, though launched long before."""

@@ -42,7 +42,7 @@ def _windows(*shares: float, step: int | None = 1) -> Budget:
     return Budget([{**dict.fromkeys(keys, 0), **row} for row in rows])
 
 
-_COSTLY = Findings([{"cost_ns": 100, "step_share": 0.1}])
+_COSTLY = Findings([{"cost_ns": 100, "severity": "warning"}])
 
 
 def test_gpu_hours_lost_are_those_without_compute() -> None:
@@ -59,7 +59,7 @@ def test_gpu_hours_lost_are_those_without_compute() -> None:
     assert "computes nothing" in found[-1].note
     assert "25.0% of the time recorded, for 2 ranks with a GPU each" in found[-1].note
     # where no finding would save much there is nothing to say of them
-    assert told(Findings([{"cost_ns": 10, "step_share": 0.01}])) == found[:-1]
+    assert told(Findings([{"cost_ns": 10, "severity": "info"}])) == found[:-1]
 
 
 def test_a_run_without_gpus_says_that_there_is_nothing_to_lose() -> None:

@@ -198,7 +198,7 @@ REAL: dict[str, Rule] = {
             True_(
                 "checkpoint_once_gloo",
                 None,
-                "Ranks wait .*, most of it for rank 0 in step 6. Rank 0 is in"
+                "Ranks wait .*. Most of it is for rank 0 in step 6. Rank 0 is in"
                 " 'save_checkpoint' for 150 ms in step 5$",
                 "See what rank 0 does in step 6 and the one before",
             ),

@@ -42,4 +42,4 @@ def test_all_uses_of_a_third_or_more_are_named(
     with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
         rows = run.stream_analysis("findings", replay_ops=0).read_all().to_pylist()
     (title,) = (row["title"] for row in rows if row["rule"] == "communication_bound")
-    assert title == "Each step has pipeline and DDP transfers that no compute hides"
+    assert title == "Each step has pipeline and data-parallel transfers that no compute hides"

@@ -19,7 +19,7 @@
 -- order: n
 -- caveat: only what a scenario can say is here; findings has the rest, with bounds.
 -- caveat: a fix is the whole of it: no transfer at all, no time of the hosts at all; what can be had is less. 'traceweave what-if' takes factors.
--- caveat: what gains nothing on top of the fixes above it is left out; findings has what it gains alone.
+-- caveat: what gains less than min_share alone, or nothing on top of the fixes above it, is left out; findings has what it gains alone.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
 WITH steps AS (
     SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns

@@ -44,11 +44,11 @@ begun AS (
 waited AS (
     SELECT least(w.ns, b.ns) AS ns
     FROM (
-        SELECT
-            arg_min(arrival_skew_ns, first_start_ns) AS ns,
-            arg_min(last_rank, first_start_ns) AS last_rank
+        SELECT arrival_skew_ns AS ns, last_rank
         FROM collective_instances SEMI JOIN firsts USING (step)
-        WHERE ranks_seen > 1 AND op <> 'send_recv'
+        WHERE ranks_seen > 1 AND op <> 'send_recv' AND arrival_skew_ns IS NOT NULL
+        ORDER BY first_start_ns, collective_id
+        LIMIT 1
     ) AS w CROSS JOIN begun AS b
     WHERE NOT EXISTS (
         SELECT 1 FROM collective_instances AS i

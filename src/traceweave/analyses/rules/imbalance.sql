@@ -31,8 +31,8 @@ turns AS MATERIALIZED (
 often AS (
     SELECT
         rank, list(step ORDER BY step) AS steps, sum(late_ns) AS late_ns, min(late_ns) AS least_ns,
-        list_sort(list_distinct(flatten(list([step, step - 1])))) AS around
-    FROM (FROM turns QUALIFY 2 * late_ns >= max(late_ns) OVER (PARTITION BY rank))
+        list_sort(list_intersect(flatten(list([step, step - 1])), (SELECT list(DISTINCT step) FROM {{ ref('budget') }}))) AS around
+    FROM (FROM turns WHERE late_ns > 0 QUALIFY 2 * late_ns >= max(late_ns) OVER (PARTITION BY rank))
     GROUP BY rank
     HAVING bool_and(coalesce(since_step >= step - 1, TRUE))
     QUALIFY row_number() OVER (ORDER BY sum(late_ns) DESC, rank) = 1
@@ -114,8 +114,8 @@ SELECT
         WHEN late_rank IS NULL AND is_uneven THEN scenario
     END AS scenario,
     CASE WHEN is_rest THEN 'Apart from single late ranks, ranks' ELSE 'Ranks' END
-    || format(' wait for each other {} per {} without compute, ', tw_time(cost_ns), unit)
-    || coalesce(format('most of it for rank {} {}. ', late_rank, which), 'in turn. ')
+    || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
+    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), ', in turn. ')
     || CASE
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE

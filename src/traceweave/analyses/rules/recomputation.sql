@@ -15,22 +15,18 @@ backwards AS MATERIALIZED (
     SELECT * FROM nodes
     QUALIFY start_ns >= coalesce(max(end_ns) OVER (PARTITION BY rank, thread ORDER BY start_ns, end_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
 ),
-inside AS (
-    SELECT h.op_id, h.rank, h.step, h.name, h.thread, h.start_ns, h.end_ns
+recorded AS MATERIALIZED (
+    SELECT h.*
     FROM (
+        -- autograd numbers what it records
         SELECT op_id, parent_id, rank, step, name, hash(pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
         FROM host_ops
-        WHERE kind = 'op' AND rank IN (SELECT rank FROM nodes)
+        WHERE kind = 'op' AND sequence IS NOT NULL
     ) AS h
     ASOF JOIN backwards AS b ON b.rank = h.rank AND b.thread = h.thread AND h.start_ns >= b.start_ns
     WHERE h.start_ns < b.end_ns
         -- neither the operators of autograd itself, nor what it evaluates
         AND NOT starts_with(h.name, 'autograd::') AND NOT EXISTS (FROM nodes AS n WHERE n.op_id = h.parent_id)
-),
-recorded AS MATERIALIZED (
-    SELECT i.*
-    FROM inside AS i JOIN (SELECT op_id, args FROM host_ops WHERE kind = 'op') AS a USING (op_id)
-    WHERE contains(CAST(a.args AS VARCHAR), '"Sequence number"')
 ),
 again AS MATERIALIZED (
     SELECT r.*

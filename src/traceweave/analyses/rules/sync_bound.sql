@@ -5,7 +5,7 @@
 -- proof: idle_causes
 -- shows: gaps sync
 WITH sorts AS (
-    SELECT sort, bool_or(calls > 0) AS is_each, 2 * sum(wait_ns) > sum(sum(wait_ns)) OVER () AS is_most FROM {{ ref('device_waits') }} GROUP BY sort
+    SELECT sort, bool_and(is_pinned) AS is_pinned, bool_or(calls > 0) AS is_each, 2 * sum(wait_ns) > sum(sum(wait_ns)) OVER () AS is_most FROM {{ ref('device_waits') }} GROUP BY sort
 ),
 -- the operator that most of the waiting is in
 main AS (
@@ -17,6 +17,7 @@ said AS (
     SELECT
         coalesce(bool_or(is_most) FILTER (WHERE sort = 'write'), FALSE) AS writes_most,
         coalesce(bool_or(is_each) FILTER (WHERE sort = 'write'), FALSE) AS writes,
+        CASE WHEN bool_and(is_pinned) FILTER (WHERE sort = 'write') THEN '' ELSE 'pin_memory=True and ' END || '.to(device, non_blocking=True)' AS better,
         coalesce(bool_or(is_each) FILTER (WHERE sort = 'read'), FALSE) AS reads
     FROM sorts
 )
@@ -30,9 +31,9 @@ SELECT
     CASE
         WHEN m.sort = 'own' THEN format('Most of the waiting is in {}, which waits of its own accord: see syncs. Call it less, or replace it', tw_shortened(m.operator))
         WHEN p.is_torch AND w.writes_most
-            THEN 'Most of the waiting is in copies to the GPU: pin_memory=True and .to(device, non_blocking=True)' || CASE WHEN w.reads THEN '. No .item() or .cpu() in every step either: see syncs' ELSE ': see syncs' END
+            THEN 'Most of the waiting is in copies to the GPU: ' || w.better || CASE WHEN w.reads THEN '. No .item() or .cpu() in every step either: see syncs' ELSE ': see syncs' END
         WHEN p.is_torch
-            THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs' || CASE WHEN w.writes THEN '. Copies to the GPU wait too: pin_memory=True and .to(device, non_blocking=True)' ELSE '' END
+            THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs' || CASE WHEN w.writes THEN '. Copies to the GPU would wait then: ' || w.better ELSE '' END
         ELSE 'Synchronize less: events and streams in place of waiting for the device, asynchronous copies from pinned memory: see syncs'
     END || '. Do less on the host between a wait and the next launch' AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN said AS w LEFT JOIN main AS m ON TRUE

@@ -53,10 +53,12 @@ functions AS MATERIALIZED (
     WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
         AND call_id NOT IN (SELECT call_id FROM tw_issued_within('sharding'))
 ),
--- DDP marks its forward pass, wherever operators are recorded
+-- DDP marks its forward pass, and what shares its reducer (replicate) copies and scales gradients, wherever operators are recorded
 ddp AS (
     SELECT
-        NOT EXISTS (FROM host_ops WHERE kind = 'op') OR EXISTS (FROM host_ops WHERE name = 'DistributedDataParallel.forward') AS may_be_ddp
+        NOT EXISTS (FROM host_ops WHERE kind = 'op') OR EXISTS (
+            FROM host_ops WHERE name = 'DistributedDataParallel.forward' OR contains(name, 'distributed::reducer::') OR contains(name, 'distributed.ddp.reducer::')
+        ) AS may_be_ddp
 ),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (

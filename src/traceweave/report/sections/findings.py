@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import duckdb
 
-from traceweave.analyses.parameters import common_parameters
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
@@ -27,9 +26,7 @@ class Findings:
     @property
     def worst(self) -> Row | None:
         """The costliest, if fixing it would save much."""
-        costly = [row for row in self.rows if row["cost_ns"]]
-        least = common_parameters()["warning_share"].default
-        return costly[0] if costly and costly[0]["step_share"] >= least else None
+        return next((row for row in self.faults if row["cost_ns"]), None)
 
     @property
     def faults(self) -> list[Row]:
