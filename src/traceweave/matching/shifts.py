@@ -236,14 +236,16 @@ def _best(
     """The candidate whose ends scatter clearly least, if causality allows it and chance does not;
     the `only` one that is possible need not, on one clock.
 
-    Where one scatters least that causality forbids, calls are missing in between: then no other is
-    right.
+    Where one scatters least that causality forbids, or hardly more over more calls, calls are
+    missing in between: then no other is right.
     """
     # a shift that leaves few calls to compare has little to contradict it
     overlap = np.minimum(len(a), len(b) - judged.shift) - np.maximum(0, -judged.shift)
     agreeing = judged.agreement * overlap
     misfit = judged.dispersion * (agreeing.max() / agreeing)
-    if not causal[misfit.argmin()] and misfit.min() < misfit[causal].min():
+    least = np.flatnonzero(causal)[misfit[causal].argmin()]
+    within = np.where(overlap > overlap[least], CLEAR, 1.0) * misfit[least]
+    if (~causal & (misfit < within)).any():
         return None, ACAUSAL
     judged, misfit = judged.where(causal), misfit[causal]
     order = np.argsort(misfit, kind="stable")
