@@ -50,7 +50,6 @@ LEFT JOIN (
     WHERE bound_ns IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY scenario ORDER BY bound_ns DESC, rule, ranks) = 1
 ) AS f USING (scenario)
-LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
--- whose finding is left out; they are the last
-WHERE s.n = 0 OR s.alone_ns >= {{ param('min_share') }} * m.step_ns
+-- they are the last
+WHERE s.n = 0 OR s.alone_ns >= {{ param('min_share') }} * s.measured_ns
 ORDER BY n

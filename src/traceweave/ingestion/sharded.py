@@ -102,9 +102,7 @@ def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) 
     if not numbered:
         return
     sources = {source_id for _, source_id, _ in numbered}
-    with duckdb.connect() as con:  # the draft's own is cut off
-        bound(con, draft.scratch, 1)
-        find_shards(con, draft.folder)
+    with _rewriting(draft) as con:
         draft.shards[:] = [
             shard
             if sources.isdisjoint(shard.sources)
@@ -114,14 +112,21 @@ def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) 
     draft.show()
 
 
+@contextmanager
+def _rewriting(draft: FolderDraft) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a connection that finds the shards of a draft, whose own is cut off."""
+    with duckdb.connect() as con:
+        bound(con, draft.scratch, 1)
+        find_shards(con, draft.folder)
+        yield con
+
+
 def _take_out(draft: FolderDraft, source_ids: Collection[int]) -> None:
     """Take all rows of some files out of a run; shards with rows of others are written anew."""
     if not source_ids:
         return
     kept = []
-    with duckdb.connect() as con:  # the draft's own is cut off
-        bound(con, draft.scratch, 1)
-        find_shards(con, draft.folder)
+    with _rewriting(draft) as con:
         for shard in draft.shards:
             hit = not set(source_ids).isdisjoint(shard.sources)
             kept += without(con, draft.folder, shard, source_ids) if hit else [shard]

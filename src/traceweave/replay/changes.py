@@ -239,7 +239,9 @@ class Changer:
         return self._launched_within(op, "kind = 'op'")
 
     def _launched_within(self, name: str, condition: str) -> Flags:
-        """Return which ops were launched in a range of the host with this name."""
+        """Return which ops were launched, and which waits for the device ended, in a range of the
+        host with this name.
+        """
         graph, nodes = self.graph, self.graph.nodes
         like = "name = $name" if "*" not in name else "name GLOB $name"
         rows = self.con.execute(
@@ -252,9 +254,9 @@ class Changer:
             raise UsageError(f"no range of this run's host is called {name!r}")
         if not graph.has_gpu:
             raise UsageError("operators and modules launch nothing in a run without a GPU")
-        # what the device does is launched there; a call that waits for the device returns there
-        launched = np.flatnonzero((nodes.launch >= 0) | (nodes.sort == EXIT))
-        call = np.where(nodes.sort == EXIT, np.arange(len(nodes)), nodes.launch)[launched]
+        launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == EXIT)
+        call = np.concatenate([nodes.launch[launched], exits])
+        launched = np.concatenate([launched, exits])
         inside = np.zeros(len(nodes), bool)
         for rank, chain in sorted(
             set(zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True))

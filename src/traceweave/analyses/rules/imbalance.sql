@@ -24,6 +24,16 @@ others AS (
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
     FROM ranks ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute') AS b USING (rank)
 ),
+-- who is late by turns is late in no recording as a whole
+steps AS (
+    SELECT
+        CASE
+            WHEN max(step) - min(step) >= count(DISTINCT step) THEN array_to_string(list(DISTINCT step ORDER BY step), ',')
+            ELSE min(step) || '-' || max(step)
+        END AS steps,
+        list(DISTINCT step ORDER BY step) AS every
+    FROM {{ ref('budget') }}
+),
 -- no matter of turns: what one rank does in few steps, or at the end of the ones before, is at least half of it, and twice what any other rank is in a step
 turns AS MATERIALIZED (
     FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
@@ -31,7 +41,7 @@ turns AS MATERIALIZED (
 often AS (
     SELECT
         rank, list(step ORDER BY step) AS steps, sum(late_ns) AS late_ns, min(late_ns) AS least_ns,
-        list_sort(list_intersect(flatten(list([step, step - 1])), (SELECT list(DISTINCT step) FROM {{ ref('budget') }}))) AS around
+        list_sort(list_intersect(flatten(list([step, step - 1])), (SELECT every FROM steps))) AS around
     FROM (FROM turns WHERE late_ns > 0 QUALIFY 2 * late_ns >= max(late_ns) OVER (PARTITION BY rank))
     GROUP BY rank
     HAVING bool_and(coalesce(since_step >= step - 1, TRUE))
@@ -63,16 +73,6 @@ late AS (
         GROUP BY s.cause
     )
     WHERE wait_ns > 0
-),
--- who is late by turns is late in no recording as a whole
-steps AS (
-    SELECT
-        CASE
-            WHEN max(step) - min(step) >= count(DISTINCT step) THEN array_to_string(list(DISTINCT step ORDER BY step), ',')
-            ELSE min(step) || '-' || max(step)
-        END AS steps,
-        list(DISTINCT step ORDER BY step) AS every
-    FROM {{ ref('budget') }}
 ),
 found AS (
     SELECT

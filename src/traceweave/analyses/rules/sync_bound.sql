@@ -4,29 +4,27 @@
 -- try: No `.item()`, `.cpu()` or printing in the loop, or less of the operator that most of the waiting is in; batches from pinned memory; see `syncs`. What the waits of that operator alone cost is replayed too. Less work of the host between a wait and the next launch.
 -- proof: idle_causes
 -- shows: gaps sync
-WITH sorts AS (
-    SELECT sort, bool_and(is_pinned) AS is_pinned, bool_or(calls > 0) AS is_each, 2 * sum(wait_ns) > sum(sum(wait_ns)) OVER () AS is_most FROM {{ ref('device_waits') }} GROUP BY sort
+WITH waits AS (
+    SELECT
+        coalesce(2 * sum(wait_ns) FILTER (WHERE sort = 'write') > sum(wait_ns), FALSE) AS writes_most,
+        coalesce(bool_or(calls > 0) FILTER (WHERE sort = 'write'), FALSE) AS writes,
+        coalesce(bool_or(calls > 0) FILTER (WHERE sort = 'read'), FALSE) AS reads,
+        CASE WHEN bool_and(is_pinned) FILTER (WHERE sort = 'write') THEN '' ELSE 'pin_memory=True and ' END || '.to(device, non_blocking=True)' AS better,
+        count(DISTINCT sort) FILTER (WHERE calls > 0) > 1 AS are_several
+    FROM {{ ref('device_waits') }}
 ),
 -- the operator that most of the waiting is in
 main AS (
-    SELECT sort, operator, (SELECT count(*) FROM sorts WHERE is_each) > 1 AS is_one_of_several
+    SELECT sort, operator
     FROM {{ ref('device_waits') }}
     QUALIFY 2 * wait_ns > sum(wait_ns) OVER () AND operator IS NOT NULL
-),
-said AS (
-    SELECT
-        coalesce(bool_or(is_most) FILTER (WHERE sort = 'write'), FALSE) AS writes_most,
-        coalesce(bool_or(is_each) FILTER (WHERE sort = 'write'), FALSE) AS writes,
-        CASE WHEN bool_and(is_pinned) FILTER (WHERE sort = 'write') THEN '' ELSE 'pin_memory=True and ' END || '.to(device, non_blocking=True)' AS better,
-        coalesce(bool_or(is_each) FILTER (WHERE sort = 'read'), FALSE) AS reads
-    FROM sorts
 )
 SELECT
     tw_subject(i.who, 'launches late after waiting for the GPU', 'launch late after waiting for the GPU') AS title,
     i.ranks,
     i.cost_ns,
     f.scenario,
-    CASE WHEN m.is_one_of_several THEN replace(f.scenario, 'kind=sync', format('kind=sync op={}', m.operator)) END AS remedy,
+    CASE WHEN w.are_several AND m.operator IS NOT NULL THEN replace(f.scenario, 'kind=sync', format('kind=sync op={}', m.operator)) END AS remedy,
     i.opening || ' after the host waited for it' || i.details AS evidence,
     CASE
         WHEN m.sort = 'own' THEN format('Most of the waiting is in {}, which waits of its own accord: see syncs. Call it less, or replace it', tw_shortened(m.operator))
@@ -36,5 +34,5 @@ SELECT
             THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs' || CASE WHEN w.writes THEN '. Copies to the GPU would wait then: ' || w.better ELSE '' END
         ELSE 'Synchronize less: events and streams in place of waiting for the device, asynchronous copies from pinned memory: see syncs'
     END || '. Do less on the host between a wait and the next launch' AS advice
-FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN said AS w LEFT JOIN main AS m ON TRUE
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN waits AS w LEFT JOIN main AS m ON TRUE
 WHERE cause = 'sync' AND NOT i.is_blamed

@@ -57,7 +57,8 @@ functions AS MATERIALIZED (
 ddp AS (
     SELECT
         NOT EXISTS (FROM host_ops WHERE kind = 'op') OR EXISTS (
-            FROM host_ops WHERE name = 'DistributedDataParallel.forward' OR contains(name, 'distributed::reducer::') OR contains(name, 'distributed.ddp.reducer::')
+            FROM tw_range_names
+            WHERE name = 'DistributedDataParallel.forward' OR contains(name, 'distributed::reducer::') OR contains(name, 'distributed.ddp.reducer::')
         ) AS may_be_ddp
 ),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
