@@ -148,8 +148,7 @@ def test_overlap_is_worth_no_more_than_no_transfer_at_all(
 ) -> None:
     """In nanogpt_8xh100 the hosts hold everything up: without any transfer it takes as long."""
     with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
-        assert "poor_overlap" not in set(run.findings()["rule"])
-        found = run.findings(min_share=0).set_index("rule")
+        found = run.findings().set_index("rule")
         assert run.what_if("kind=transfer times=0").iloc[0]["gain_ns"] <= 0
         poor = found.loc["poor_overlap"]
     assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "at most", "info")
@@ -204,8 +203,7 @@ def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     """A second source: every rank's host is busy for 582 to 614 ms of a step of 618, so fixing one
     of them leaves the others."""
     with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        shown = run.findings()
-        found = run.findings(min_share=0)
+        found = run.findings()
         busy = run.sql(
             "SELECT rank, max(end_ns) - min(start_ns) - sum(end_ns - start_ns)"
             "   FILTER (contains(name, 'Synchronize')) AS busy_ns"
@@ -219,7 +217,6 @@ def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(
     assert 0 < late["cost_ns"].max() < step - busy.min() < 40_000_000
     # without the waits for rank 6 alone the replayed step is 146 ns longer, which is no gain
     assert late["cost_ns"].min() == 0
-    assert [list(ranks) for ranks in shown[shown["rule"] == "straggler"]["ranks"]] == [[0]]
 
 
 @nightly
