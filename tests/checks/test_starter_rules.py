@@ -102,4 +102,4 @@ def test_starter_rules_miss_a_rank(
 
     [missing] = [one for one in found.outcomes if one.crossed]
     assert missing.rule.name == "ranks recorded"
-    assert missing.message == ("SELECT count(*) FROM ranks = 3; limit: min 4; there are ranks 0-2")
+    assert missing.message == "ranks recorded = 3; limit: min 4; there are ranks 0-2"

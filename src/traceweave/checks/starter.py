@@ -62,7 +62,8 @@ _RULES: tuple[tuple[Rule, Limited], ...] = (
     (Rule("peak memory", (), "bytes", analysis="memory", column="peak_allocated_bytes",
           aggregate="max"), _with_room),
     (Rule("ranks recorded", (), sql="SELECT count(*) FROM ranks"), _no_fewer),
-    (Rule("ranks with slow kernels", (), analysis="findings",
+    # a slow GPU is one to replace, whether or not this run would gain by it
+    (Rule("ranks with slow kernels", (), analysis="findings", params=(("min_share", 0),),
           sql="SELECT count(*) FROM rows WHERE rule = 'slow_kernels'"), _no_more),
     (Rule("slowest rank's kernels beside the usual", (), analysis="kernel_ranks",
           params=(("kernels", 20),),
