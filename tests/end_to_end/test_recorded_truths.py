@@ -103,7 +103,7 @@ def test_the_allocator_is_not_a_host_that_launches_late(
     assert first["rule"] == "allocator"
     assert first["scenario"] == "kind=allocator while=idle times=0"
     assert found["allocator"]["step_share"] > 0.8
-    assert found["launch_bound"]["step_share"] < 0.06
+    assert "launch_bound" not in found, "a host without the allocator gains less than min_share"
 
 
 def test_a_loader_without_workers_is_the_largest_cost(corpus: Path, database_of: Database) -> None:
