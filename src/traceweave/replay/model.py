@@ -128,8 +128,9 @@ class Model:
     def unfollowed(self) -> float:
         """Return the share of the host's collectives that no operator is known to wait for."""
         parts = self.graph.parts
-        collectives = sum(len(part.arrival) for part in parts)
-        return sum(part.facts["unfollowed"] for part in parts) / max(collectives, 1)
+        unfollowed = sum(part.facts["unfollowed"] for part in parts)
+        # calls that no other rank was found to have are no instance, and may be followed by nothing
+        return unfollowed / max(sum(len(part.arrival) for part in parts), unfollowed, 1)
 
     def uncertainty(self, after: Nodes) -> float | None:
         """Return by how much a recording made after the fix may show another gain, ns: twice the
