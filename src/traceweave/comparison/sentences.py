@@ -59,7 +59,9 @@ def _doubts(time: StepTime) -> tuple[str, ...]:
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
     between = " to ".join(duration(round(end), signed=True) for end in time.interval)
-    interval = f"{_share(1 - time.alpha)} confidence interval of the difference: {between}."
+    at_median = " at the median" if time.robust and not time.by_mean else ""
+    share = _share(1 - time.alpha)
+    interval = f"{share} confidence interval of the difference{at_median}: {between}."
     beside = ""
     if time.by_mean and time.robust:
         shift = percent(time.shift.difference / time.base_ns, signed=True)
