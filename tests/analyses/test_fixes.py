@@ -158,6 +158,18 @@ def test_overlap_is_worth_no_more_than_no_transfer_at_all(
     assert found.index[0] == "launch_bound"
 
 
+def test_what_is_gained_without_any_transfer_is_claimed_once(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "host_work_nccl")) as run:
+        found = run.findings().set_index("rule").loc[["communication_bound", "poor_overlap"]]
+        gain = run.what_if("kind=transfer times=0").iloc[0]["gain_ns"]
+    assert found["cost_ns"].sum() == pytest.approx(gain, abs=1)
+    assert found["bound_ns"].sum() > 1.2 * gain
+    evidence = found.loc["communication_bound", "evidence"]
+    assert evidence.endswith(" ms can be gained, of which another finding claims 3.22 ms")
+
+
 @nightly
 def test_hosts_that_are_late_by_turns_are_one_finding(
     corpus: Path, database_of: Callable[..., Path]

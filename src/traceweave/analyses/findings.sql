@@ -32,11 +32,13 @@
 WITH costly AS (
     SELECT
         f.*,
-        CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, c.alone_ns) END AS cost_ns,
+        -- what all gain together under one ceiling; who would take all away gets what the others leave
+        CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
+        CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END) END AS cost_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns AND claimed_ns = 0) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL
@@ -70,12 +72,13 @@ SELECT
     c.bound_ns,
     c.scenario,
     c.evidence
-    || CASE WHEN c.most_ns < c.bound_ns
-        THEN format('. By replay of ''{}'' {} can be gained', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END)
+    || CASE WHEN c.most_ns - c.claimed_ns < c.bound_ns
+        THEN format('. By replay of ''{}'' {} can be gained{}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END,
+            CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which another finding claims {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
         THEN format('. By replay ''{}'' gains {}', c.remedy, tw_time(c.remedy_ns))
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
-        THEN format('. Without it{} later work starts sooner too: {} in all', coalesce(' and ' || c.also || ',', ''), tw_time(c.cost_ns))
+        THEN format('. Without it{} a {} is {} shorter by replay', coalesce(' and ' || c.also, ''), coalesce(s.unit, 'step'), tw_time(c.cost_ns))
         ELSE '' END
     || CASE WHEN c.cost_is = 'replayed' AND NOT c.is_vain AND c.remedy_ns < 0.95 * c.cost_ns AND starts_with(c.remedy, split_part(c.scenario, ' times', 1)) THEN format('. ''{}'' alone gains {}', c.remedy, tw_time(c.remedy_ns)) ELSE '' END AS evidence,
     c.proof,

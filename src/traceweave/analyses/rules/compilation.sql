@@ -20,7 +20,7 @@ SELECT
     tw_subject(c.ranks, 'compiles code', 'compile code') || coalesce(' in ' || CASE WHEN len(c.steps) = 1 THEN tw_steps(c.steps) END, ' while recorded') AS title,
     CASE WHEN len(c.ranks) < c.all_ranks THEN c.ranks END AS ranks,
     CASE WHEN c.has_gpu THEN coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0) ELSE c.compile_ns END AS cost_ns,
-    CASE WHEN i.stalled_steps IS NULL THEN f.scenario END AS scenario,
+    CASE WHEN i.stalled_steps IS NULL THEN f.scenario ELSE 'kind=compilation while=idle times=0' END AS scenario,
     format('Code is compiled for {} per {}{}{}', tw_time(c.compile_ns), c.unit,
         CASE WHEN len(c.steps) < c.all_steps THEN format(', all of it in {} ({} of {})', tw_steps(c.steps), len(c.steps), c.all_steps) ELSE '' END,
         CASE WHEN c.has_gpu THEN coalesce('. The GPU idles meanwhile for ' || tw_time(coalesce(i.cost_ns, 0) + coalesce(i.stall_ns, 0)), '. The GPU does not idle meanwhile') ELSE '' END

@@ -1,14 +1,20 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late in few steps; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, or one rank is late in few steps; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
 -- param: min_share
-WITH known AS (
-    SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(b.is_straggler) AS is_told
-    FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE b.is_straggler OR b.cause = 'other_group'
+WITH told AS (
+    SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
+    UNION ALL
+    -- the one that is late in few steps is told of here
+    (SELECT unnest(ranks) AS rank FROM {{ ref('late_hosts') }} EXCEPT SELECT rank FROM {{ ref('late_in_few') }})
+),
+known AS (
+    SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(t.rank IS NOT NULL) AS is_told
+    FROM {{ ref('blame') }} AS b LEFT JOIN told AS t USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
+    WHERE t.rank IS NOT NULL OR b.cause = 'other_group'
 ),
 work AS (
     SELECT
@@ -34,30 +40,14 @@ steps AS (
         list(DISTINCT step ORDER BY step) AS every
     FROM {{ ref('budget') }}
 ),
--- no matter of turns: what one rank does in few steps, or at the end of the ones before, is at least half of it, and twice what any other rank is in a step
-turns AS MATERIALIZED (
-    FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
-),
-often AS (
-    SELECT
-        rank, list(step ORDER BY step) AS steps, sum(late_ns) AS late_ns, min(late_ns) AS least_ns,
-        list_sort(list_intersect(flatten(list([step, step - 1])), (SELECT every FROM steps))) AS around
-    FROM (FROM turns WHERE late_ns > 0 QUALIFY 2 * late_ns >= max(late_ns) OVER (PARTITION BY rank))
-    GROUP BY rank
-    HAVING bool_and(coalesce(since_step >= step - 1, TRUE))
-    QUALIFY row_number() OVER (ORDER BY sum(late_ns) DESC, rank) = 1
-),
+-- no matter of turns: one rank in few steps, and what it then does
 few AS (
     SELECT l.rank, l.steps, l.around, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
         || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
-    FROM often AS l
-    JOIN {{ ref('steadiness') }} AS s ON 3 * len(l.steps) <= s.steps
-    -- what a rank does at the end of a step, others wait for in the next
+    FROM {{ ref('late_in_few') }} AS l CROSS JOIN {{ ref('steadiness') }} AS s
     LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, l.around) AND 3 * len(r.steps) <= s.steps
         AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns / len(l.steps)
-    WHERE 2 * l.late_ns >= (SELECT sum(late_ns) FROM turns)
-        AND l.least_ns >= 2 * coalesce((SELECT max(t.late_ns) FROM turns AS t WHERE t.rank <> l.rank), 0)
-    GROUP BY ALL
+    GROUP BY l.rank, l.steps, l.around
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
@@ -67,7 +57,7 @@ late AS (
         2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
-        FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+        FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN told USING (rank)
         LEFT JOIN few AS o ON TRUE
         WHERE s.cause IS NOT NULL AND (o.rank IS NULL OR s.rank = o.rank AND list_contains(o.steps, s.step))
         GROUP BY s.cause
@@ -101,11 +91,12 @@ SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
-        ELSE 'Ranks wait for each other in turn' || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
+        ELSE 'Ranks wait for each other' || CASE WHEN cause IS NULL THEN '' ELSE ' in turn' END || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
             CASE cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
                 WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
         END, '')
     END AS title,
+    CASE WHEN late_rank IS NOT NULL THEN [late_rank] END AS ranks,
     cost_ns,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
@@ -113,9 +104,9 @@ SELECT
             THEN tw_as_others('rank=' || late_rank || CASE WHEN len(late_in) = 1 THEN ' step=' || array_to_string(around, ',') ELSE '' END, cause)
         WHEN late_rank IS NULL AND is_uneven THEN scenario
     END AS scenario,
-    CASE WHEN is_rest THEN 'Apart from single late ranks, ranks' ELSE 'Ranks' END
+    CASE WHEN is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
-    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), ', in turn. ')
+    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
     || CASE
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE

@@ -4,36 +4,20 @@
 -- try: Where one gap is most of it, move what the host does there off the path of the step. Else, where work repeats, CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
 -- proof: idle_causes
 -- shows: gaps launch_bound
--- param: min_share
-WITH hosts AS (
-    SELECT
-        sum(late_ns) AS all_ns,
-        coalesce(sum(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS late_ns,
-        coalesce(max(late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound'), 0) AS worst_ns,
-        arg_max(rank, late_ns) FILTER (WHERE cause = 'host_bound' AND cause_detail = 'launch_bound') AS worst
-    FROM {{ ref('blame') }}
-),
--- one late host is a straggler: it does not say that launching is slow
-late AS (
-    SELECT
-        e.wait_ns * h.late_ns / h.all_ns AS wait_ns,
-        s.unit,
-        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('Ranks launch late, rank {} most', h.worst) ELSE 'Ranks take turns launching late' END AS who,
-        CASE WHEN 2 * h.worst_ns > h.late_ns THEN format('Ranks launch late, rank {} most, and the others wait', h.worst)
-            ELSE 'Ranks launch late in turn, and the others wait' END AS title
-    FROM hosts AS h CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE h.late_ns > 0 AND 2 * h.late_ns >= h.all_ns AND 10 * (h.late_ns - h.worst_ns) >= h.late_ns
-        AND e.wait_ns * h.late_ns / h.all_ns >= {{ param('min_share') }} * s.step_ns
-)
 SELECT
-    coalesce(l.title, tw_subject(i.who, 'launches late', 'launch late')) AS title,
+    CASE
+        WHEN l.wait_ns IS NULL THEN tw_subject(i.who, 'launches late', 'launch late')
+        WHEN l.is_mostly_worst THEN format('Ranks launch late, rank {} most, and the others wait', l.worst)
+        ELSE 'Ranks launch late in turn, and the others wait'
+    END AS title,
     CASE WHEN l.wait_ns IS NULL THEN i.ranks END AS ranks,
     CASE WHEN l.wait_ns IS NULL THEN i.cost_ns ELSE i.mean_ns + l.wait_ns END AS cost_ns,
     CASE WHEN l.wait_ns IS NULL THEN f.scenario ELSE f.everywhere END AS scenario,
     -- a gap has one cause, and the host was late in those of this one too
     CASE WHEN EXISTS (FROM {{ ref('idling') }} WHERE cause = 'sync') THEN 'what the host does after it waited for the GPU' END AS also,
     i.opening || ' because the host launches late' || i.details
-    || coalesce(format('. {}, and the others wait {} per {} for them', l.who, tw_time(l.wait_ns), l.unit), '') AS evidence,
+    || coalesce(format('. {}, and the others wait {} per {} for them',
+        CASE WHEN l.is_mostly_worst THEN format('Ranks launch late, rank {} most', l.worst) ELSE 'Ranks take turns launching late' END, tw_time(l.wait_ns), s.unit), '') AS evidence,
     CASE
         WHEN p.is_graphed THEN 'Launch the next graph sooner: less on the host between two of them, more of the step in one'
         WHEN p.is_cuda AND NOT p.repeats THEN 'Launch sooner: less on the host before what runs on the GPU, and between'
@@ -48,5 +32,6 @@ SELECT
         ELSE 'Fewer and larger kernels; launch ahead of the device'
     END
     || CASE WHEN l.wait_ns IS NULL THEN '' ELSE '; no other load on the CPU cores, ranks bound to them. The cost is the limit of infinitely fast hosts: what-if with times=0.5 replays hosts twice as fast' END AS advice
-FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p LEFT JOIN late AS l ON TRUE
+FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
+CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS l ON TRUE
 WHERE i.cause = 'launch_bound' AND (l.wait_ns IS NOT NULL OR NOT i.is_blamed)

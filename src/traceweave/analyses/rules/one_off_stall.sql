@@ -1,28 +1,42 @@
 -- rule: one_off_stall | a stall in few steps
 -- topic: idling and copies
--- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of its idle time for that cause: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own. Idle time of the other steps for the same cause is in that cause's own rule. Cost: the excess of these steps, spread over all steps.
+-- finds: The GPU idles for one cause in at most a third of the steps (three at least) so much longer than in the others (by `stall_share` of the mean step) that this is most of its idle time for that cause: memory that is freed and allocated again, code loaded at first use, a batch that came late. Compilation has a rule of its own; of a rank that others wait for, mostly in these steps, straggler or imbalance tells. Idle time of the other steps for the same cause is in that cause's own rule. Cost: the excess of these steps, spread over all steps.
 -- try: A one-off stall is not steady overhead: warm up before measuring, or find out why it recurred.
 -- proof: slow_steps
 -- shows: steps
 WITH stalled AS (
     SELECT
         i.* EXCLUDE (opening),
-        CASE
-            WHEN starts_with(w.which, 'in every') THEN 'E' || split_part(w.which, ' from ', 1)[5:] || ' idles'
-            WHEN len(i.stalled_steps) = 1 THEN format('Step {} idles', i.stalled_steps[1])
-            ELSE format('{} of {} steps idle', len(i.stalled_steps), i.steps)
-        END AS subject,
-        format('In {} ({} of {}{}) the {} idles {} longer than in the others',
+        coalesce(
+            tw_subject(i.stalled_ranks, 'stalls', 'stall') || ' ' || CASE WHEN starts_with(w.which, 'in every') THEN w.often WHEN len(i.stalled_steps) = 1 THEN w.which ELSE 'in few steps' END,
+            CASE
+                WHEN starts_with(w.which, 'in every') THEN 'E' || w.often[2:] || ' idles'
+                WHEN len(i.stalled_steps) = 1 THEN format('Step {} idles', i.stalled_steps[1])
+                ELSE format('{} of {} steps idle', len(i.stalled_steps), i.steps)
+            END || format(' {} longer', tw_time(w.longer_ns))
+        ) AS subject,
+        format('In {} ({} of {}{}) the {} {}idles {} longer than in the others',
             CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
             CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM {{ ref('budget') }}) THEN ', the first recorded' ELSE '' END,
             CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
-            tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) AS opening
+            coalesce(format('of {} ', tw_ranks(i.stalled_ranks)), ''), tw_time(w.longer_ns)) AS opening
     FROM {{ ref('idling') }} AS i CROSS JOIN {{ ref('mean_step') }} AS m
-    CROSS JOIN LATERAL (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM {{ ref('budget') }})) AS which) AS w
+    CROSS JOIN LATERAL (
+        SELECT which, split_part(which[4:], ' from ', 1) AS often, i.stall_ns * i.steps / len(i.stalled_steps) AS longer_ns
+        FROM (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM {{ ref('budget') }})) AS which)
+    ) AS w
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
+),
+-- those whose stall others wait for: that is told of the late rank
+waited_for AS (
+    SELECT s.cause, l.rank
+    FROM stalled AS s JOIN {{ ref('late_steps') }} AS l ON list_contains(s.stalled_ranks, l.rank)
+    WHERE l.rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler UNION ALL SELECT rank FROM {{ ref('late_in_few') }})
+    GROUP BY s.cause, l.rank
+    HAVING 2 * coalesce(sum(l.late_ns) FILTER (list_has_any(s.stalled_steps, [l.step, l.step - 1])), 0) >= sum(l.late_ns)
 )
 SELECT
-    s.subject || format(' {} longer: ', tw_time(s.stall_ns * s.steps / len(s.stalled_steps))) || CASE s.cause
+    s.subject || ': ' || CASE s.cause
         WHEN 'launch_bound' THEN 'the host launches late'
         WHEN 'sync' THEN 'late after a sync'
         WHEN 'data_loading' THEN 'data comes late'
@@ -32,6 +46,7 @@ SELECT
         WHEN 'profiler_overhead' THEN 'the profiler writes'
         ELSE 'launched work starts late'
     END AS title,
+    s.stalled_ranks AS ranks,
     s.stall_ns AS cost_ns,
     f.stall_scenario AS scenario,
     s.opening
@@ -57,3 +72,4 @@ SELECT
         ELSE 'It does not happen in every step: look for compilation, checkpoints, evaluation, logging, garbage collection; warm up before measuring'
     END AS advice
 FROM stalled AS s LEFT JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
+WHERE NOT coalesce(list_has_all((SELECT list(w.rank) FROM waited_for AS w WHERE w.cause = s.cause), s.stalled_ranks), FALSE)

@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where others are as long for the same reason, which one_off_stall or straggler names: at least half of the cost is a stall of several steps, or waiting for a straggler in several steps. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is idle time with a cause, compilation, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -53,7 +53,7 @@ SELECT
     format('Steps take {} at the median, {} on average. The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
     || coalesce(format('. {} grew there by {}', CASE g.grew
-        WHEN 'compute' THEN CASE WHEN k.compile_ns > g.grew_ns / 2 THEN 'Compilation' ELSE 'Compute' END
+        WHEN 'compute' THEN 'Compute'
         WHEN 'exposed_comm' THEN 'Communication that no compute hides'
         WHEN 'exposed_memory' THEN 'Time in which only copies run'
         ELSE 'Idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
@@ -62,13 +62,10 @@ SELECT
     || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)), '')
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
     CASE
-        WHEN g.grew IN ('compute', 'idle: compilation') AND k.compile_ns > g.grew_ns / 2 THEN 'Code was compiled there: warm up before measuring; if it recurs, TORCH_LOGS=recompiles says why'
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
-        WHEN g.grew = 'idle: allocator' THEN 'The cache of the allocator was flushed or grew: leave memory free; warm up before measuring'
-        WHEN g.grew = 'idle: data_loading' THEN 'Find out why that batch came late; prefetch more batches'
         ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
     END AS advice
 FROM {{ ref('steadiness') }} AS t
@@ -86,14 +83,12 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t
     AND NOT (coalesce(NOT starts_with(g.grew, 'idle'), FALSE) AND EXISTS (FROM steps WHERE source = 'engine'))
     -- a first step that is long because ranks began to record at different moments says nothing of steps
     AND NOT coalesce(t.longest = (SELECT min(step) FROM {{ ref('budget') }}) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)
-    -- what several steps have in common says more than the longest of them
+    -- a finding that says why says more than one that says which step is longest
     AND NOT EXISTS (
         FROM {{ ref('idling') }} AS i
-        WHERE i.cause <> 'compilation' AND g.grew = 'idle: ' || i.cause AND len(i.stalled_steps) > 1 AND list_contains(i.stalled_steps, t.longest)
-            AND 2 * i.stall_ns >= t.mean_ns - t.p50_ns
+        WHERE g.grew = 'idle: ' || i.cause AND 2 * i.mean_ns >= t.mean_ns - t.p50_ns
+            OR list_contains(i.stalled_steps, t.longest) AND list_contains(i.stalled_ranks, l.rank) AND 2 * i.stall_ns * i.steps >= l.late_ns * len(i.stalled_steps)
     )
-    AND NOT EXISTS (
-        FROM {{ ref('blame') }} AS b
-        WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns
-            AND NOT EXISTS (FROM {{ ref('late_steps') }} AS o WHERE o.rank = b.rank AND o.is_most)
-    )
+    AND NOT coalesce(g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)
+    AND NOT EXISTS (FROM {{ ref('blame') }} AS b WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns)
+    AND NOT EXISTS (FROM {{ ref('late_in_few') }} AS f WHERE f.rank = l.rank AND list_contains(f.around, t.longest))

@@ -1,6 +1,7 @@
 -- shared: idling | what the mean step idles for each cause, on which ranks, and whether that is a stall that hit few steps
 -- grain: one row per cause
 -- param: stall_share
+-- param: warning_share
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
 -- column: who INTEGER[] | the subject of a title: those, or the only rank there is; empty: most ranks
@@ -14,7 +15,8 @@
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
 -- column: steps BIGINT | all steps
--- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over the ranks
+-- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over stalled_ranks
+-- column: stalled_ranks INTEGER[] | those that do; NULL: most of them
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
 WITH idle AS MATERIALIZED (
     SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.longest_ns, i.host_op, i.host_op_ns, r.windows
@@ -35,12 +37,28 @@ usual AS (
     SELECT cause, count(*) AS steps, tw_percentile(idle_ns, 0.5) AS usual_ns, sum(idle_ns) AS total_ns FROM by_step GROUP BY cause
 ),
 stalls AS MATERIALIZED (
-    SELECT b.cause, list(b.step ORDER BY b.step) AS stalled_steps, any_value(u.usual_ns) AS usual_ns, sum(b.idle_ns - u.usual_ns) / any_value(u.steps) AS stall_ns
+    SELECT b.cause, list(b.step ORDER BY b.step) AS stalled_steps, any_value(u.usual_ns) AS usual_ns, any_value(u.steps) AS steps, sum(b.idle_ns - u.usual_ns) / any_value(u.steps) AS stall_ns
     FROM by_step AS b JOIN usual AS u USING (cause) CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE b.cause IN (SELECT cause FROM tw_gap_causes() WHERE whose = 'host' OR cause = 'device_delay')
         AND u.steps > 2 AND b.idle_ns > 2 * u.usual_ns AND b.idle_ns - u.usual_ns >= {{ param('stall_share') }} * s.step_ns
     GROUP BY b.cause
     HAVING 3 * count(*) <= any_value(u.steps) AND 2 * sum(b.idle_ns - u.usual_ns) > any_value(u.total_ns)
+),
+-- those that idle at least half as much longer there than in a mean other step as the one that does most
+stalled_by AS (
+    SELECT cause, CASE WHEN 2 * count(*) <= any_value(ranks) THEN list(rank ORDER BY rank) END AS ranks, avg(more_ns) AS more_ns
+    FROM (
+        SELECT *, max(more_ns) OVER (PARTITION BY cause) AS most_ns
+        FROM (
+            SELECT
+                i.cause, i.rank, any_value(m.ranks) AS ranks,
+                sum(CASE WHEN list_contains(s.stalled_steps, i.step) THEN i.idle_ns / len(s.stalled_steps) ELSE -i.idle_ns / (s.steps - len(s.stalled_steps)) END) AS more_ns
+            FROM idle AS i JOIN stalls AS s USING (cause) CROSS JOIN {{ ref('mean_step') }} AS m
+            GROUP BY i.cause, i.rank
+        )
+    )
+    WHERE 2 * more_ns >= most_ns
+    GROUP BY cause
 ),
 -- what the host is in for a third of the time or more: over all steps, and in those with a stall. Ranges that a number
 -- tells apart, such as that of the step, are alike; the step itself is no answer.
@@ -86,7 +104,10 @@ by_cause AS (
     SELECT
         i.cause,
         s.ranks,
-        2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks AS is_common,
+        -- what a straggler idles is told of it, but not what the others do as well
+        2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks
+        OR bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2)
+            AND coalesce(avg(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns, FALSE) AS is_common,
         sum(i.idle_ns) / s.ranks AS mean_ns,
         sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
@@ -96,7 +117,7 @@ by_cause AS (
     FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
     LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
-    GROUP BY i.cause, s.ranks
+    GROUP BY i.cause, s.ranks, s.step_ns
 ),
 costs AS (
     SELECT
@@ -127,10 +148,12 @@ SELECT
     h.host_op,
     c.stalled_steps,
     s.steps,
-    c.stall_ns,
+    CAST(CASE WHEN r.ranks IS NULL THEN c.stall_ns ELSE r.more_ns * len(c.stalled_steps) / s.steps END AS DOUBLE) AS stall_ns,
+    r.ranks AS stalled_ranks,
     x.host_op AS stall_host_op
 FROM costs AS c
 CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN longest AS l USING (cause)
 LEFT JOIN hosts AS h USING (cause)
+LEFT JOIN stalled_by AS r USING (cause)
 LEFT JOIN stall_hosts AS x USING (cause)

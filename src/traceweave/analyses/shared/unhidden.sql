@@ -34,7 +34,7 @@ SELECT
         WHEN 'blocked' THEN format('For {} of it, the host waits in a synchronizing call and launches no compute', tw_percent(share))
         WHEN 'launched_late' THEN CASE WHEN is_host THEN format('For {} of it, the host has not launched the compute that follows', tw_percent(share))
             ELSE format('For {} of it, it was launched late or queued behind other communication', tw_percent(share)) END
-        ELSE format('For {} of it, compute waits for its result, and nothing is left to run beside it', tw_percent(share))
+        ELSE format('For {} of it, compute waits for its result, and in this order nothing else can run beside it', tw_percent(share))
     END AS said,
     CASE cause
         WHEN 'same_stream' THEN 'Give it a stream of its own (async_op=True), with an event where compute needs its result'
