@@ -11,7 +11,6 @@ from tests.tables import empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.job import axis_of, holds, odd_axes, one_mesh
 from traceweave.matching.rival_messages import NEAR_NS, astray, rivalled
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
@@ -100,27 +99,6 @@ def test_a_clock_may_step_twice_while_more_messages_pass() -> None:
     assert stray([0, 0, 0, near, near, 0, 0, 0], own) == []
 
 
-def test_groups_of_one_job_lie_along_the_axes_of_a_mesh() -> None:
-    tensor, data, pipes, everybody = (1, 4), (4, 2), (8, 2), (1, 16)
-    assert odd_axes({tensor, data, pipes, everybody}) == set()
-    assert axis_of({12, 4, 8}) == (4, 3)
-    # pairs of neighbours, and stages of two: no group holds ranks 0 and 3
-    assert odd_axes({(1, 2), (2, 2), (3, 2)}) == {(3, 2)}
-    assert not one_mesh((1, 2), (3, 2))
-    assert axis_of({0, 1, 5}) is None
-    # a stated pipeline over 4 ranks each: ranks 4 and 15 met by chance
-    assert odd_axes({(1, 4), (11, 2)}, [(4, 4)]) == {(11, 2)}
-    # nothing tells which of two is wrong
-    assert odd_axes({(1, 2), (3, 2)}) == {(1, 2), (3, 2)}
-
-
-def test_of_two_axes_that_exclude_each_other_the_one_seen_far_more_often_stays() -> None:
-    halves, columns = (1, 8), (4, 4)
-    assert odd_axes({halves, columns}) == {halves, columns}
-    assert odd_axes({halves, columns}, seen={halves: 1, columns: 3}) == {halves}
-    assert odd_axes({halves, columns}, seen={halves: 2, columns: 3}) == {halves, columns}
-
-
 def test_what_is_left_of_two_groups_is_no_group() -> None:
     """Ranks 1 and 2 of three pairs were not recorded: 0 and 3 were joined, in 9 calls."""
     program = tuple(replace(op, compute_us=4 * op.compute_us) for op in pipeline(3))
@@ -141,14 +119,3 @@ def test_what_is_left_of_two_groups_is_no_group() -> None:
         assert sum(summary.matched.values()) >= 18
         inferred = "SELECT ranks FROM groups WHERE membership LIKE 'inferred%'"
         assert ([0, 3],) not in con.execute(inferred).fetchall()
-
-
-def test_groups_of_a_mesh_are_made_up_of_others() -> None:
-    tensor, data, stage, pipes = (1, 2), (2, 2), (1, 4), (4, 4)
-    assert holds(stage, tensor)
-    assert holds(stage, data)
-    assert holds((1, 16), pipes)
-    assert not holds(tensor, stage)
-    assert not holds(stage, stage)
-    assert not holds(stage, pipes)
-    assert not holds((3, 4), tensor)

@@ -88,7 +88,7 @@ class Search:
         self.aligner.strands = strands
         self.proven = []
         rest = strands
-        while found := self._proven(list(self._candidates(rest))):
+        while found := [one for lot in [*self._candidates(rest)] for one in self._prove(lot)]:
             # those that seemed to be of a set that then was divided may be one by themselves
             self.proven += found
             rest = _without(rest, found)
@@ -103,22 +103,6 @@ class Search:
         self.proven = kept
         kept = [one for one in kept if not one.as_others or self._lies_as_others(one)]
         return [own for one in kept for own in self._own(one, kept)]
-
-    def _proven(self, candidates: list[StrandSet]) -> list[StrandSet]:
-        """The sets that are proven, of candidates and, where one is not, of it with all that it can
-        be joined with: the ends of few calls may scatter from host to host by more than inside one.
-        """
-        found = {n: list(self._prove(candidate)) for n, candidate in enumerate(candidates)}
-        for lone in [n for n, sets in found.items() if not sets]:
-            whole, parts = candidates[lone], [lone]
-            for number in found:
-                union = None if number == lone else self._union(whole, candidates[number])
-                if union is not None:
-                    whole, parts = union, [*parts, number]
-            joined = list(self._prove(whole)) if len(parts) > 1 else []
-            if len(joined) == 1 and len(joined[0].strands) == len(whole.strands):
-                found = {n: sets for n, sets in found.items() if n not in parts} | {lone: joined}
-        return [one for sets in found.values() for one in sets]
 
     def _own(self, found: StrandSet, others: list[StrandSet]) -> Iterator[StrandSet]:
         """The set without the calls that may be of another group, where its streams may carry
@@ -249,10 +233,10 @@ class Search:
         refuted = [tie.proves or tie.joins for tie in ties]
         open_ways = [way for way, no in zip(even, refuted, strict=False) if not no]
         together = [] if found.shared else _together(open_ways)
-        if divided and not (together and self._is_odd(found, ties[weakest], ways[weakest])):
+        if divided:
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
-        elif not divided and (self.job.pair or self._proves(found, ties, len(even), whole)):
+        elif self.job.pair or self._proves(found, ties, len(even), whole):
             tie = ties[weakest]
             yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
@@ -285,14 +269,6 @@ class Search:
         if group is None or group == ranks:
             return []
         return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
-
-    def _is_odd(self, found: StrandSet, tie: Tie, way: list[Ints]) -> bool:
-        """Whether few calls speak for a way to divide a set, and some part lies over the ranks as
-        no group does: of the many ways that ends suggest, one may seem right by chance.
-        """
-        ranks = np.array(found.ranks())
-        even = all(self.job.group_of(ranks[part].tolist()) is not None for part in way)
-        return tie.against <= ODD and not even
 
     def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
         """What is proven of some strands of a set. Two that cannot be aligned by themselves, as

@@ -7,7 +7,6 @@ none. Then strands that hold several groups are divided by what is said of their
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
@@ -22,12 +21,11 @@ from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job, axis_of, odd_axes, unseen_axes
+from traceweave.matching.job import Job
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
     MIXED,
-    NO_MESH,
     NO_PAIR,
     NOT_PROVEN,
     ONE_SIDE,
@@ -65,15 +63,10 @@ class _OpenCalls:
     """Those that were matched, side by side."""
     met: set[frozenset[int]] = field(default_factory=set)
     """Every two ranks of which ends show messages, though others may fit as well."""
-    parts: set[int] = field(default_factory=set)
-    """Groups that were found, by number, and that others may be of too."""
-    label: Ints = field(init=False)
-    """The groups of all calls before any was found."""
     one_sided: Flags = field(init=False)
     """Messages of which one trace names the other side, and that one's trace none."""
 
     def __post_init__(self) -> None:
-        self.label = self.calls.label.copy()
         self.one_sided = self.matches.refused(ONE_SIDE)
 
     def match(self) -> None:
@@ -86,7 +79,6 @@ class _OpenCalls:
             while found:
                 found = any([self._messages(), *(self._search(pool) for pool in pools)])
         self._refuse_rivalled()
-        self._refuse_odd()
 
     def _pool(self, number: int) -> list[Strand]:
         """The strands of an open group, and those of known groups that may lack some of them."""
@@ -148,34 +140,6 @@ class _OpenCalls:
         """The strand without calls that were matched as messages, of known groups all."""
         met = self.matches.instance[strand.index] >= 0
         return strand if strand.group >= 0 or not met.any() else strand.take(np.flatnonzero(~met))
-
-    def _refuse_odd(self) -> None:
-        """Take back groups that cannot be of one job with the others: two ranks that met by chance,
-        or are left of groups whose other members were not recorded.
-        """
-        whole = {
-            number: self.job.group_of(group.ranks) or group.members
-            for number, group in enumerate(self.groups)
-            if not group.open and group.members is not None and len(group.members) > 1
-        }
-        axes = {number: axis for number, ranks in whole.items() if (axis := axis_of(ranks))}
-        found = {n: axis for n, axis in axes.items() if self.groups[n].key[0] == "inferred"}
-        inferred = {*found.values()}
-        stated = {axis for n, axis in axes.items() if n not in found}
-        recorded = {axis for n, axis in axes.items() if {*whole[n]} <= {*self.job.ranks}}
-        everybody = 1, self.job.size or self.job.recorded
-        # what may be parts of greater groups, or none saw whole, says less of the mesh
-        firm = {axis for n, axis in found.items() if axis in recorded and n not in self.parts}
-        odd = odd_axes(firm, stated)
-        # those of a complete job are all seen whole, and none by more groups is the likelier
-        seen = Counter(axis for axis in found.values() if axis in recorded and self.job.lacks)
-        odd |= odd_axes(inferred - firm, stated | (firm - odd), seen)
-        odd |= unseen_axes(inferred - {everybody}, stated | recorded)
-        for number, axis in found.items():
-            if axis in odd:
-                calls = np.flatnonzero(self.calls.label == number)
-                self.matches.refuse(calls[self.matches.instance[calls] >= 0], NO_MESH)
-                self.calls.label[calls] = self.label[calls]
 
     def _refuse_rivalled(self) -> None:
         """Take back messages whose other side may be another one that was not found."""
@@ -250,8 +214,6 @@ class _OpenCalls:
             match_rest(parts, instance)
         plain = all(a.plain for a in found.alignments if a is not None)
         number = self._group_of(found)
-        if not found.whole:
-            self.parts.add(number)
         for strand in found.strands:
             new = strand.index[
                 (self.matches.instance[strand.index] < 0) & (instance[strand.index] >= 0)
@@ -326,10 +288,9 @@ class _OpenCalls:
         return bool((np.maximum.accumulate(end[order])[:-1] > start[order][1:]).any())
 
     def forget_empty(self) -> None:
-        """Take out open groups whose calls all found another, and those that were taken back."""
+        """Take out open groups whose calls all found another."""
         count = np.bincount(self.calls.label, minlength=len(self.groups))
-        stays = [not group.open and group.key[0] != "inferred" for group in self.groups]
-        kept = [n for n, stay in enumerate(stays) if count[n] or stay]
+        kept = [n for n, group in enumerate(self.groups) if count[n] or not group.open]
         number = np.full(len(self.groups), -1, dtype=np.int64)
         number[kept] = np.arange(len(kept))
         self.calls.label[:] = number[self.calls.label]
