@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
+from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.overview import Caution
 
@@ -90,6 +91,7 @@ def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, mes
     assert "\n" not in str(error.value)
 
 
+@first_at_once()
 @pytest.mark.parametrize("as_", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
 def test_a_frame_of_ones_own_is_a_table_of_queries(
     run: traceweave.Run, as_: Callable[[pd.DataFrame], object]

@@ -133,6 +133,7 @@ def test_everything_about_each_file_is_recorded(tmp_path: Path) -> None:
     assert rows(database, "SELECT DISTINCT source_id FROM base.host_ops ORDER BY 1") == [(0,), (1,)]
 
 
+@nightly
 def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path) -> None:
     folder, database = tmp_path / "traces", tmp_path / "run.duckdb"
     folder.mkdir()
@@ -160,7 +161,7 @@ def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,), (3,)]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("stated", ["", '"distributedInfo": {"rank": 0, "world_size": 4},'])
 def test_a_file_without_events_is_reported_and_stops_no_other(
     tmp_path: Path, fixtures: Path, stated: str
@@ -405,6 +406,7 @@ def test_a_target_in_no_folder_or_a_closed_one_is_refused(tmp_path: Path) -> Non
             read(trace, output=closed / "run.duckdb")
 
 
+@nightly
 def test_a_database_of_another_version_may_be_replaced(tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     trace = write(tmp_path / "t.json", rank=0)
@@ -417,6 +419,7 @@ def test_a_database_of_another_version_may_be_replaced(tmp_path: Path) -> None:
     assert rows(database, "SELECT rank FROM ranks") == [(0,)]
 
 
+@nightly
 def test_a_write_ahead_log_of_the_old_database_is_not_played_into_the_new(tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     trace = write(tmp_path / "t.json", rank=0)
@@ -447,7 +450,7 @@ def test_a_link_to_the_database_stays_a_link(tmp_path: Path) -> None:
     assert rows(tmp_path / "real" / "run.duckdb", "SELECT rank FROM ranks") == [(0,)]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     "name", ["fsdp_2rank_before__2026.2.sqlite", "fsdp_2rank_after__2026.2.sqlite"]
 )

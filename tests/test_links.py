@@ -12,7 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.nccl_lines import Writer
 from traceweave.links import write_links
 from traceweave.weave import weave
@@ -104,7 +104,7 @@ later = partial(pytest.param, marks=nightly)
 ONE, TWO, EACH = ["a"] * 8, ["a"] * 4 + ["b"] * 4, list("abcdefgh")
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("log", "expected"),
     [

@@ -10,7 +10,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from nbclient import NotebookClient
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -33,6 +33,7 @@ def kernel() -> Iterator[KernelManager]:
     manager.shutdown_kernel(now=True)
 
 
+@nightly
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("path", at_once(NOTEBOOKS, NOTEBOOKS[0]), ids=lambda path: str(path.stem))
 def test_a_notebook_runs_and_draws(path: Path, kernel: KernelManager) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import at_once, nightly
 from traceweave import weave
 from traceweave.ingestion import ingest, load, packs
 from traceweave.ingestion.packs import pack
@@ -222,7 +222,7 @@ def test_what_is_packed_together() -> None:
     ]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("constants", "threads"),
     [({}, 1), ({(load, "LITTLE_BYTES"): 0}, 3), ({(packs, "MOST_BYTES"): 1}, 3)],

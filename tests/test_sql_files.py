@@ -8,6 +8,7 @@ import pytest
 
 import traceweave
 from tests.lint_sql import UNPARSED, every_sql, faults
+from tests.marks import nightly
 
 ROOT = Path(traceweave.__file__).parent
 MOST_LINES = 200
@@ -45,6 +46,7 @@ def test_a_relation_that_a_macro_is_given_by_name_is_used() -> None:
     assert list(faults("planted", sql)) == []
 
 
+@nightly
 def test_what_is_not_linted_cannot_be() -> None:
     texts = every_sql()
     for name in UNPARSED:

@@ -195,6 +195,7 @@ def test_queries_are_locked_down_and_errors_are_one_line(ask: Ask, sql: str, sai
     assert "\n" not in str(refused.value)
 
 
+@nightly
 def test_wrong_arguments_are_said(ask: Ask) -> None:
     with pytest.raises(Refused, match="did you mean 'breakdown'"):
         ask("analyze", run="slow.duckdb", name="brekdown")
@@ -266,6 +267,7 @@ def test_the_command_serves_on_stdin_and_stdout(root: Path) -> None:
     assert listed["runs"]
 
 
+@nightly
 def test_long_names_and_values_are_shortened(ask: Ask) -> None:
     name = "x" * 5_000
     for tool, arguments in (

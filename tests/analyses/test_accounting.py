@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 
 Interval = tuple[int, int]
 KEYS = ("rank", "state", "cause", "origin_rank", "time_ns")
@@ -41,6 +42,7 @@ def test_time_is_divided_by_state_cause_and_origin(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_where_a_member_is_not_seen_waiting_and_transfer_are_not_told_apart(
     build: Builder,
 ) -> None:
@@ -58,6 +60,7 @@ def test_where_a_member_is_not_seen_waiting_and_transfer_are_not_told_apart(
     ]
 
 
+@nightly
 def test_waits_for_several_that_are_late_together_have_no_origin(build: Builder) -> None:
     for rank in range(3):
         build.rank(rank, 5)

@@ -6,7 +6,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
 NAMES = (
@@ -66,6 +66,7 @@ def test_one_size_far_off_moves_the_line_little(build: Builder) -> None:
     assert row["error_max_share"] == pytest.approx(0.9)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("transfers", "note"),
     [
@@ -114,6 +115,7 @@ def test_two_sizes_give_a_line_without_errors_and_large_ones_no_latency(build: B
     assert str(row["note"]).startswith("no latency")
 
 
+@nightly
 def test_where_ranks_are_missing_the_line_holds_waiting_for_them(build: Builder) -> None:
     _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000})
     build.con.execute("UPDATE groups SET size = 8")
@@ -129,6 +131,7 @@ def test_where_ranks_are_missing_the_line_holds_waiting_for_them(build: Builder)
     )
 
 
+@nightly
 def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
     _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000}, residual_ns=10**9)
     assert rows(build.con, "alpha_beta")[0]["unresolved_sizes"] == 3

@@ -48,7 +48,7 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
     assert rows(build.con, "bandwidth") == [dict(zip(NAMES, want, strict=True))]
 
 
-@first_at_once(5)
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("op", "factor"),
     [
@@ -72,6 +72,7 @@ def test_the_factors_are_those_of_nccl_tests(build: Builder, op: str, factor: fl
     assert str(row["note"]).startswith("no bus factor: ") == (factor is None)
 
 
+@nightly
 def test_a_send_with_its_recv_has_the_factor_one(build: Builder) -> None:
     _group(build, [0, 1, 2])
     build.collective({0: (0, 500), 1: (100, 500)}, op="send", bytes_=800)
@@ -172,7 +173,7 @@ def test_a_slow_group_stands_out_among_its_peers(build: Builder) -> None:
     assert [row["peer_ratio"] for row in rows(build.con, "bandwidth")] == [1.0, 1.0, 3.0]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     "config",
     [simulated_runs.SLOW_GPU, simulated_runs.FSDP, simulated_runs.SLOW_GPU_TP, simulated_runs.PP],
@@ -218,6 +219,7 @@ def test_bandwidth_is_held_to_what_the_link_of_its_group_has(build: Builder) -> 
     assert peaks(build) == [("all_reduce", 450, pytest.approx(300 / 450))]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "algorithm", ["NVLS", "NVLS_TREE", "COLLNET_DIRECT", "SYMMETRIC AllReduce_AGxLLMC_R_STMC"]
 )

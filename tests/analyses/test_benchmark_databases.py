@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.conftest import MakeOnce
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 
 
 @pytest.fixture
@@ -45,6 +45,7 @@ def test_repetitions_have_ids_of_their_own(benchmark: ModuleType, tmp_path: Path
         assert len(instances) == laps * len(once.sql("FROM collective_instances"))
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "again",
     [

@@ -164,10 +164,6 @@ def test_step_overlap_efficiency_counts_idle_time_against_the_step(build: Builde
     assert row["step_overlap_efficiency"] == pytest.approx(1 / 3)
 
 
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "breakdown") == []
-
-
 Op = tuple[int, int, str]
 OPS = st.lists(
     st.tuples(

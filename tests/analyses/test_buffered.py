@@ -9,6 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows, unchanging
+from tests.marks import nightly
 from traceweave.explorer.explorer import explore
 from traceweave.report.sections.collectives import collectives_section, load_collectives
 
@@ -187,6 +188,7 @@ def run(mesh: Path) -> Iterator[traceweave.Run]:
         yield run
 
 
+@nightly
 def test_of_real_messages_those_that_nobody_waited_for_accuse_nobody(run: traceweave.Run) -> None:
     # by the ends and starts themselves: the ranks share one clock
     apart = run.sql(

@@ -140,7 +140,7 @@ def only_what_is_read(
 
 @pytest.mark.parametrize(
     "analysis",
-    at_once(catalog(), *(a for a in catalog() if a.name in ("breakdown", "gaps", "groups"))),
+    at_once(catalog(), *(a for a in catalog() if a.name == "groups")),
     ids=lambda a: str(a.name),
 )
 def test_it_needs_what_it_reads_and_nothing_else(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from traceweave.analyses.sweeps.chances import FINEST, chances
 
 
@@ -129,6 +129,7 @@ def _caused(late: np.ndarray) -> np.ndarray:
 KINDS = ["normal", "exponential", "lognormal", "cauchy", "pauses"]
 
 
+@nightly
 @pytest.mark.parametrize("kind", at_once(KINDS, "pauses"))
 def test_ranks_that_are_alike_are_seldom_called_late(kind: str) -> None:
     rng = np.random.default_rng(11)

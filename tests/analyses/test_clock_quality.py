@@ -78,7 +78,3 @@ def test_every_piece_of_a_clock_is_a_row(build: Builder) -> None:
     build.rank(0)
     build.con.execute("INSERT INTO clocks SELECT * REPLACE (500 AS from_local_ns) FROM clocks")
     assert [row["from_local_ns"] for row in rows(build.con, "clock_quality")] == [None, 500]
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "clock_quality") == []

@@ -8,6 +8,7 @@ from typing import Any
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import pick
+from tests.marks import nightly
 
 PAIR = ("from_rank", "to_rank", "messages", "bytes")
 
@@ -106,6 +107,7 @@ def test_members_that_the_trace_does_not_list_are_taken_together(build: Builder)
     assert row["note"].startswith("the traces do not list the members of the group")
 
 
+@nightly
 def test_the_split_sizes_of_a_real_expert_parallel_run(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

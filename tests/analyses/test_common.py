@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import nightly
 from traceweave import analyses
 from traceweave.analyses import common
 from traceweave.analyses.question import Question
@@ -37,6 +37,7 @@ def test_events_of_all_kinds_count(
 CHANGES = "DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks FROM ranks"
 
 
+@nightly
 def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         run.health()
@@ -49,7 +50,7 @@ def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., 
                 run.sql(f"{change}; SELECT 1")
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("analysis", ["breakdown", "stragglers"])
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(
     fixtures: Path, database_of: Callable[..., Path], analysis: str

@@ -68,6 +68,7 @@ def test_what_is_lost_by_hand(build: Builder) -> None:
     assert by_kernel["lost_ns"] == pytest.approx(3 * US)
 
 
+@nightly
 def test_replay_gains_what_is_lost(build: Builder) -> None:
     _seven_steps(build)
     model = Model(build.con)
@@ -79,7 +80,7 @@ def test_replay_gains_what_is_lost(build: Builder) -> None:
         model.answers(["name=L contention=none"])
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("alone", "beside", "why"),
     [
@@ -141,6 +142,7 @@ def test_without_shapes_and_steps_nothing_is_compared(build: Builder) -> None:
     assert NOT_RECORDED in row["note"]
 
 
+@nightly
 def test_other_compute_at_the_same_time_is_no_contention_with_communication(build: Builder) -> None:
     _seven_steps(build)
     # in step 4, 5 and 6 a kernel on another stream explains it as well
@@ -152,6 +154,7 @@ def test_other_compute_at_the_same_time_is_no_contention_with_communication(buil
     assert "other compute ran at the same time" in row["note"]
 
 
+@nightly
 def test_copies_are_apart(build: Builder) -> None:
     build.rank(0)
     for step in range(1, 7):

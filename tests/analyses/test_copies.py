@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 
 
 def _copy(build: Builder, at: tuple[int, int], name: str, size: int | None, **more: object) -> None:
@@ -43,6 +44,7 @@ def test_every_column_of_pinned_and_pageable_copies(build: Builder) -> None:
     assert (pageable["host_memory"], pageable["compute_overlap_ns"]) == ("pageable", 0)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "args", "want"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import rows
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 
@@ -34,6 +34,7 @@ def test_it_goes_from_the_end_back_over_the_last_to_arrive(
     assert [r["mean_ns"] for r in found] == pytest.approx([119 * US / 3, 119 * US / 3, 12 * US])
 
 
+@nightly
 def test_waiting_for_members_is_never_on_it(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_waiting_for_members_is_never_on_it(
     assert all(path.get((rank, "data_loading"), 0) < 1_000_000 for rank in (0, 1, 3))
 
 
+@nightly
 def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Path) -> None:
     run = traceweave.open(database_of(corpus / "kineto" / "megatron_tp8"))
     found = run.critical_path()
@@ -54,6 +56,7 @@ def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Pa
     assert found["path_ns"].sum() == 595_259_000
 
 
+@nightly
 @pytest.mark.parametrize("folder", at_once(["nanogpt_8xh100", "megatron_tp8"], "megatron_tp8"))
 def test_a_rank_has_as_much_of_what_is_on_the_path(
     database_of: Callable[..., Path], corpus: Path, folder: str

@@ -9,7 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 
 BOTH = {"role": "world", "role_source": "size is the world size"}
 
@@ -79,6 +79,7 @@ def test_small_all_reduces_are_no_buckets(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_tensor_parallel_groups_have_no_buckets_unless_told_so(build: Builder) -> None:
     issue = _run(build)
     build.group(1, [0, 1], role="tp", role_source="name")
@@ -116,6 +117,7 @@ def real(
         return run.analyze("ddp_buckets"), BUCKETS[request.param]
 
 
+@nightly
 def test_real_buckets_start_as_soon_as_they_are_ready(real: tuple[pd.DataFrame, int]) -> None:
     got, buckets = real
     assert got["buckets"].unique().tolist() == [buckets]

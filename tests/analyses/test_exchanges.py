@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
 
@@ -81,6 +81,7 @@ def test_the_finding_costs_what_even_parts_would_gain(build: Builder, scale: int
     assert row["title"] == "all_to_all waits for rank 2, which has 2.5 times the mean"
 
 
+@nightly
 def test_experts_of_rank_3_get_most(corpus: Path, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(corpus / "cases/moe")) as run:
         found = run.exchanges()

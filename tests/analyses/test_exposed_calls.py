@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, unchanging
+from tests.marks import first_at_once
 from traceweave.analyses import shared_rows
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -13,6 +14,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 
 # what was wrong: sums that a layer of SyncBatchNorm needs at once were to be merged in buckets of
 # DDP, and activations on the stream of what needs them were to have one of their own
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("inside", "use", "cause"),
     [

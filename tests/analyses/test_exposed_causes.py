@@ -79,6 +79,7 @@ def test_compute_before_it_on_one_stream_held_it_up(build: Builder) -> None:
     assert told == {("same_stream", "stream 7"): 50}
 
 
+@nightly
 def test_no_more_is_due_to_the_stream_than_it_waited_there(build: Builder) -> None:
     # launched at 70, 30 us before it began
     told = _told(build, K1, Op("C", 100, 150, 68), Op("K2", 190, 200, 180))
@@ -93,6 +94,7 @@ def test_compute_that_is_launched_after_it(build: Builder) -> None:
     assert told == {("launched_late", "the compute that follows"): 50}
 
 
+@nightly
 def test_a_host_that_waits_launches_nothing(build: Builder) -> None:
     build.host(0, (95 * US, 130 * US), "cudaStreamSynchronize", "runtime", 9)
     told = _told(build, K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160))
@@ -102,6 +104,7 @@ def test_a_host_that_waits_launches_nothing(build: Builder) -> None:
     }
 
 
+@nightly
 def test_input_that_came_just_before_and_a_result_needed_at_once(build: Builder) -> None:
     told = _told(
         build, K1, Op("C", 101, 150, 10, SIDE, waits=True), Op("K2", 151, 200, 20, waits=True)
@@ -109,6 +112,7 @@ def test_input_that_came_just_before_and_a_result_needed_at_once(build: Builder)
     assert told == {("input_ready_late", "K1"): 49}
 
 
+@nightly
 def test_a_result_needed_at_once_whose_input_is_not_known(build: Builder) -> None:
     told = _told(build, K1, Op("C", 140, 190, 10, SIDE), Op("K2", 191, 200, 20))
     assert told == {("nothing_left", "K2"): 50}
@@ -139,6 +143,7 @@ def test_it_was_queued_behind_another(build: Builder) -> None:
     }
 
 
+@nightly
 def test_small_work_within_it_is_not_what_it_lacks(build: Builder) -> None:
     """K2 waits for it since 20; that S on another stream is launched late hides no more of it."""
     told = _told(
@@ -151,6 +156,7 @@ def test_small_work_within_it_is_not_what_it_lacks(build: Builder) -> None:
     assert told == {("input_ready_late", "K1"): 91, ("kernel_delay", None): 3}
 
 
+@nightly
 def test_copies_and_start_latency_on_the_stream_of_compute(build: Builder) -> None:
     told = _told(
         build,
@@ -186,6 +192,7 @@ def test_waiting_for_other_ranks_comes_first(build: Builder) -> None:
     assert _causes([row for row in found if row["rank"] == 1]) == {("same_stream", "stream 7"): 20}
 
 
+@nightly
 def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
     build.step(0, 1, (0, 120 * US), (0, 120 * US))
     build.step(0, 2, (120 * US, 240 * US), (120 * US, 240 * US))
@@ -194,6 +201,7 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
     assert {row["step"]: row["time_ns"] for row in found} == {1: 20 * US, 2: 30 * US}
 
 
+@nightly
 @pytest.mark.parametrize(
     ("name", "op", "cause", "detail", "ms_per_step"),
     [

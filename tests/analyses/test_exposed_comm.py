@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once, nightly
 
 COLUMNS = ("rank", "wait_ns", "exposed_ns", "exposed_wait_ns", "exposed_transfer_ns", "late_rank",
            "late_ns")  # fmt: skip
@@ -39,6 +40,7 @@ def test_waiting_transfer_and_lateness_are_what_no_compute_hides(build: Builder)
     ]
 
 
+@first_at_once()
 @pytest.mark.parametrize("residual_ns", [31, None])
 def test_nobody_is_late_below_the_resolution_of_the_clocks(
     build: Builder, residual_ns: int | None
@@ -51,6 +53,7 @@ def test_nobody_is_late_below_the_resolution_of_the_clocks(
     ]
 
 
+@nightly
 def test_waiting_in_two_collectives_at_once_is_charged_once(build: Builder) -> None:
     for rank in range(2):
         build.rank(rank)
@@ -74,6 +77,7 @@ def test_one_rank_alone_and_a_broadcast_are_not_split(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_collectives_over_stages_of_a_pipeline_are_staged(build: Builder) -> None:
     for rank in range(4):
         build.rank(rank)
@@ -97,6 +101,7 @@ def test_collectives_over_stages_of_a_pipeline_are_staged(build: Builder) -> Non
     }
 
 
+@nightly
 def test_compute_that_begins_where_a_collective_ends_does_not_count(build: Builder) -> None:
     for rank in range(2):
         build.rank(rank)

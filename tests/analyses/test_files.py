@@ -22,7 +22,3 @@ def test_how_much_is_missing_of_a_file_that_was_cut_is_not_known(build: Builder)
     ]
     found = [(row["kind"], row["events"]) for row in rows(build.con, "issues")]
     assert found == [("no time", 10), ("cut off", None), ("passed over", None)]
-
-
-def test_without_files_there_are_no_rows(build: Builder) -> None:
-    assert rows(build.con, "files") == []

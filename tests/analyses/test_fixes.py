@@ -41,6 +41,7 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     assert fixed["gain_ns"] == fixed["alone_ns"] == fixed["together_ns"] == slow["cost_ns"]
 
 
+@nightly
 def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
     slow, transfer = "rank=1 kind=compute like=median", "op=all_reduce times=0"
@@ -85,6 +86,7 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
     assert last["bottleneck"] == first["bottleneck"]
 
 
+@nightly
 def test_a_fix_that_adds_nothing_to_the_others_has_no_place(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_fix_that_adds_nothing_to_the_others_has_no_place(
     assert [(f.n, f.scenario, f.alone_ns) for f in others] == [(None, again, 6_000)]
 
 
+@nightly
 def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
     limit = "kind=transfer times=0"

@@ -4,6 +4,7 @@ import pytest
 
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
+from tests.marks import nightly
 
 
 def _a_run(build: Builder) -> None:
@@ -63,6 +64,7 @@ def test_peaks_can_be_given(build: Builder) -> None:
     assert rest["peak_tflops"] is None
 
 
+@nightly
 def test_calls_are_put_together_by_operator_shape_or_class(build: Builder) -> None:
     build.rank(0)
     for at, dims, class_ in ((0, "[[1]]", "gemm"), (100, "[[2]]", "gemm"), (200, "[[2]]", "conv")):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import nightly
 from traceweave.analyses.formulas import OPERATORS, PACKED, Work, work
 from traceweave.analyses.recorded_call import Signature
 
@@ -197,6 +198,7 @@ def of_torch() -> dict[str, Callable[..., int]]:
     return {str(operator).replace(".", "::", 1): formula for operator, formula in found}
 
 
+@nightly
 def test_every_operator_that_torch_has_a_formula_for_is_counted(
     of_torch: dict[str, Callable[..., int]],
 ) -> None:

@@ -30,6 +30,7 @@ def asked(database_of: Callable[..., Path]) -> Asked:
     return rows
 
 
+@nightly
 def test_every_step_has_the_flops_that_torch_counted(asked: Asked) -> None:
     expected = json.loads((CPU / "expected.json").read_text(encoding="utf-8"))["steps"]
     want = {step["step"]: (step["flops"], step["recomputed_flops"]) for step in expected.values()}

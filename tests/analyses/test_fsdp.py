@@ -6,6 +6,7 @@ from pathlib import Path
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import Issuer, pick
+from tests.marks import nightly
 
 
 def _run(build: Builder) -> Issuer:
@@ -71,6 +72,7 @@ def test_a_group_that_only_gathers_is_not_sharded(build: Builder) -> None:
     assert rows(build.con, "fsdp") == []
 
 
+@nightly
 def test_where_the_stream_stood_still_the_real_first_use_is_right_after_the_end(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once, nightly
 
 US = 1_000
 
@@ -122,6 +123,7 @@ def test_a_gap_is_cut_where_its_launch_returned(build: Builder) -> None:
     assert causes == ["launch_bound", "kernel_delay"]
 
 
+@nightly
 def test_memory_allocated_and_freed_is_a_cause_of_its_own(build: Builder) -> None:
     # three calls with 35 of the host's 55 us, each of them less than half
     cases = [("cudaMalloc", "allocator"), ("cudaFree", "allocator"), ("hipMalloc", "allocator"),
@@ -135,6 +137,7 @@ def test_memory_allocated_and_freed_is_a_cause_of_its_own(build: Builder) -> Non
     assert [cause for (cause,) in _told(build, "cause")] == [cause for _, cause in cases]
 
 
+@nightly
 def test_a_library_begins_with_a_free_of_nothing(build: Builder) -> None:
     """cuBLAS's took 484 ms, cuDNN's 788, 265 and 157 in real runs; the third waits for an op."""
     for rank, (length, ends) in enumerate([(100_000, 20), (99_999, 20), (100_000, 31)]):
@@ -154,6 +157,7 @@ def test_what_is_launched_into_a_graph_does_not_run(build: Builder) -> None:
     assert _told(build, "cause") == [("graph_capture",), ("launch_bound",), ("launch_bound",)]
 
 
+@nightly
 def test_a_long_launch_of_a_graph_loads_no_code(build: Builder) -> None:
     """3 ms until the call returns, of a kernel's first launch and of a graph's."""
     for rank, name in enumerate(["cudaLaunchKernel", "cudaGraphLaunch"]):
@@ -220,6 +224,7 @@ def test_a_copy_that_holds_up_its_call_is_a_synchronization(build: Builder) -> N
     ]
 
 
+@nightly
 def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> None:
     _two_kernels(build, 20 * US, 100 * US, launch=(70 * US, 75 * US))
     build.host(0, (11 * US, 60 * US), "cudaDeviceSynchronize", kind="runtime")
@@ -228,6 +233,7 @@ def test_a_second_synchronization_does_not_hide_the_first(build: Builder) -> Non
     assert (row["cause"], row["sync_op"]) == ("sync", "cudaDeviceSynchronize")
 
 
+@first_at_once()
 @pytest.mark.parametrize(("second_launch", "cause"), [(68, "sync"), (72, "launch_bound")])
 def test_a_wait_makes_the_host_late_by_no_more_than_it_lasted(
     build: Builder, second_launch: int, cause: str
@@ -285,6 +291,7 @@ def test_a_launch_that_is_not_in_the_trace_leaves_the_cause_unknown(build: Build
     assert (row["cause"], row["launch_start_ns"], row["host_op"]) == ("unknown", None, None)
 
 
+@nightly
 def test_what_was_launched_before_the_recording_waits_for_no_host_once_that_has_begun(
     build: Builder,
 ) -> None:
@@ -305,6 +312,7 @@ def test_what_was_launched_before_the_recording_waits_for_no_host_once_that_has_
     }
 
 
+@nightly
 def test_a_launch_that_is_missing_between_others_leaves_the_cause_unknown(build: Builder) -> None:
     build.rank(0)
     build.step(0, 1, host=(0, 80 * US), device=(0, 80 * US))
@@ -314,6 +322,7 @@ def test_a_launch_that_is_missing_between_others_leaves_the_cause_unknown(build:
     assert _one(build, min_gap_ns=5 * US)["cause"] == "unknown"
 
 
+@first_at_once()
 @pytest.mark.parametrize("stream", [7, 9])
 def test_a_small_number_of_another_process_or_counter_says_nothing(
     build: Builder, stream: int
@@ -330,6 +339,7 @@ def test_a_small_number_of_another_process_or_counter_says_nothing(
     assert got == {10: "launch_bound", 21: "kernel_delay", 40: "unknown"}
 
 
+@nightly
 def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> None:
     # stream 7   0..10 first                50..60 second (queued at 5)
     # stream 20       5......all_reduce....48
@@ -349,6 +359,7 @@ def test_a_stream_waits_for_a_collective_of_another_stream(build: Builder) -> No
     ]
 
 
+@nightly
 def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None:
     # window 1: 0..30, window 2: 30..70; kernels at 10..20 and 50..60
     build.rank(0)
@@ -370,6 +381,7 @@ def test_gaps_are_inside_the_window_and_cut_at_its_edges(build: Builder) -> None
     ]
 
 
+@nightly
 def test_time_between_windows_is_no_gap(build: Builder) -> None:
     build.rank(0)
     build.step(0, 1, host=(0, 10 * US), device=(0, 10 * US))
@@ -398,6 +410,7 @@ def test_what_lies_between_intervals(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_min_gap_ns_leaves_out_what_is_shorter(build: Builder) -> None:
     build.rank(0)
     for start in (0, 110, 221):
@@ -432,6 +445,7 @@ def test_a_rank_without_a_gpu_has_gaps_between_its_operators(build: Builder) -> 
     ]
 
 
+@nightly
 def test_device_gaps_add_up_to_the_idle_time_of_the_breakdown(build: Builder) -> None:
     build.rank(0)
     build.rank(1, offset_ns=17)
@@ -459,7 +473,3 @@ def test_the_longest_comes_first(build: Builder) -> None:
         build.gpu(0, (begin * US, end * US))
     lengths = [row["duration_ns"] for row in rows(build.con, "gaps")]
     assert lengths == [30 * US, 10 * US, 2 * US]
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert _gaps(build) == []

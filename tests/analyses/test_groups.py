@@ -9,7 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 
 ROLE = ("group_id", "role", "role_source", "used_for")
 
@@ -57,6 +57,7 @@ def test_time_is_counted_once_and_split_by_what_computes_meanwhile(build: Builde
     }
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("ops", "role", "source"),
     [
@@ -78,6 +79,7 @@ def test_the_mix_of_operations_tells_a_role(
     assert row["used_for"] == (None if role == "unknown" else role)
 
 
+@first_at_once()
 @pytest.mark.parametrize(("name", "role"), [("aten::mm", "tp"), ("MmBackward0", "dp")])
 def test_what_is_scattered_without_a_backward_pass_is_no_gradients(
     build: Builder, name: str, role: str
@@ -91,6 +93,7 @@ def test_what_is_scattered_without_a_backward_pass_is_no_gradients(
     assert [row["role"] for row in rows(build.con, "groups")] == [role]
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("ranks", "role", "source"),
     [
@@ -108,6 +111,7 @@ def test_the_ranks_of_all_reducing_groups_tell_a_role(
     assert pick(rows(build.con, "groups"), *ROLE[:3]) == [(1, role, source)]
 
 
+@nightly
 def test_members_that_are_not_all_known_tell_no_role(build: Builder) -> None:
     issue = _world(build, 6)
     build.group(1, [0, 1], size=3)
@@ -115,6 +119,7 @@ def test_members_that_are_not_all_known_tell_no_role(build: Builder) -> None:
     assert pick(rows(build.con, "groups"), *ROLE) == [(1, "unknown", "test", None)]
 
 
+@nightly
 def test_a_rank_has_one_place_in_what_ranks_tell(build: Builder) -> None:
     """Groups laid out alike that share ranks are not those of tensor parallelism."""
     issue = _world(build, 6)
@@ -128,6 +133,7 @@ def test_a_rank_has_one_place_in_what_ranks_tell(build: Builder) -> None:
     ]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("inner", "outer", "role"),
     [
@@ -158,9 +164,10 @@ Roles = dict[tuple[int, ...], tuple[str | None, str]]
             {(0, 1, 2): (None, ""), (1, 2, 3): (None, ""), (0, 1, 2, 3): (None, "the operations")},
             marks=nightly,
         ),
-        (
+        pytest.param(
             "pairs_gloo",
             {(0, 1): ("tp", ""), (2, 3): ("tp", ""), (0, 2): ("dp", ""), (1, 3): ("dp", "")},
+            marks=nightly,
         ),
         # pairs that no trace names, all of whose ranks were recorded
         ("late_pairs_gloo", {(0, 1, 2, 3): (None, "the traces name no group: these may be")}),

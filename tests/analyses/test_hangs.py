@@ -63,6 +63,7 @@ def test_a_job_that_is_not_stuck_has_no_rows(fixtures: Path, tmp_path: Path) -> 
     assert hangs_of(fixtures / "flight_recorder/tp2_dp2_gloo", tmp_path / "run.duckdb").empty
 
 
+@nightly
 def test_traces_without_dumps_have_no_rows(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -114,6 +115,7 @@ def test_who_came_with_something_else_is_named(
     assert of_role(rows, "waiting") == [0, 2]
 
 
+@nightly
 def test_shapes_that_may_differ_are_no_mismatch(tmp_path: Path) -> None:
     one = {"profiling_name": "nccl:all_to_all", "input_sizes": [[4]]}
     same_elements = of_three(noted(5, **one), noted(6, input_sizes=[[2, 4]]))
@@ -129,6 +131,7 @@ def test_operations_of_one_coalesced_call_are_no_mismatch(tmp_path: Path) -> Non
     assert rows["role"].tolist() == ["waiting"] * 3
 
 
+@nightly
 def test_a_group_of_unknown_members_is_not_judged(tmp_path: Path) -> None:
     unlisted = {"": {"name": "", "desc": "", "ranks": "[]"}}
     one = dump(noted(5), pg_config=unlisted, pg_status={})

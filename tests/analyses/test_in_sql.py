@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from traceweave import analyses
 
 
@@ -29,6 +29,7 @@ def test_every_analysis_is_a_function(run: traceweave.Run, name: str) -> None:
     pd.testing.assert_frame_equal(run.sql(f"FROM {name}()"), run.analyze(name))
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("call", "params"),
     [
@@ -72,6 +73,7 @@ def test_analyses_join_like_tables(run: traceweave.Run) -> None:
     assert (joined["idle_ns"] == joined["gaps_ns"]).all()
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     "query",
     [

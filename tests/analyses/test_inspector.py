@@ -55,9 +55,3 @@ def test_what_the_traces_lack_is_said(build: Builder) -> None:
         None,
         "the traces have no such operation",
     )
-
-
-def test_without_inspector_there_are_no_rows(build: Builder) -> None:
-    build.group(0, [0, 1])
-    build.rank(0)
-    assert rows(build.con, "inspector") == []

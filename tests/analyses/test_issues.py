@@ -5,6 +5,7 @@ from pathlib import Path
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import nightly
 
 FILES = """
     INSERT INTO sources VALUES
@@ -27,6 +28,7 @@ def test_what_several_files_have_is_one_row(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_every_event_that_a_real_trace_lost_is_counted(fixtures: Path, tmp_path: Path) -> None:
     whole = gzip.decompress((fixtures / "ddp_gloo_straggler" / "rank0.json.gz").read_bytes())
     trace = tmp_path / "rank0.json"
@@ -39,7 +41,3 @@ def test_every_event_that_a_real_trace_lost_is_counted(fixtures: Path, tmp_path:
     assert found.loc[["damaged event", "unpaired arrow"], "events"].tolist() == [1, 2]
     assert skipped == 3
     assert found.loc["damaged event", "path"] == str(trace)
-
-
-def test_where_nothing_was_lost_there_are_no_rows(build: Builder) -> None:
-    assert rows(build.con, "issues") == []

@@ -48,11 +48,6 @@ def test_medians_are_those_of_the_analysis_kernels(
         assert (medians.min(), medians.max()) == (row["fastest_p50_ns"], row["slowest_p50_ns"])
 
 
-def test_without_kernels_there_are_no_rows(build: Builder) -> None:
-    build.rank(0)
-    assert rows(build.con, "kernel_ranks") == []
-
-
 def test_the_top_kernels_of_a_rank_and_how_far_they_are_above_the_median_rank(
     build: Builder,
 ) -> None:

@@ -84,7 +84,3 @@ def test_the_rows_agree_with_the_breakdown(build: Builder) -> None:
             assert times.get("memory", 0) == part["exposed_memory_ns"]
             assert sum(times.values()) == part["window_ns"]
         assert len(types) > 10
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "kernel_types") == []

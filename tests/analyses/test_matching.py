@@ -55,8 +55,3 @@ def test_ranks_that_began_to_record_later_lack_the_first_calls(
     assert found["unmatched"].sum() == 0
     assert (found["complete"].sum(), found["incomplete"].sum()) == (76, 8)
     assert found["violations"].sum() == 0
-
-
-def test_a_run_without_collectives_has_no_rows(build: Builder) -> None:
-    build.rank(0)
-    assert rows(build.con, "matching") == rows(build.con, "matching", per="run") == []

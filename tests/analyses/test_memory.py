@@ -76,8 +76,3 @@ def test_memory_of_the_host_is_told_from_that_of_a_gpu(build: Builder) -> None:
     memory_event(build, 10, 100, 3, 100, 200, device="cpu:1")
     found = {row["device"]: row["on_host"] for row in rows(build.con, "memory")}
     assert found == {"cpu": True, "cuda:0": False, "cpu:1": False}
-
-
-def test_a_run_without_memory_events_has_no_rows(build: Builder) -> None:
-    build.rank(0)
-    assert rows(build.con, "memory") == []

@@ -47,8 +47,3 @@ def test_the_highest_value_of_a_real_run_is_its_peak(
         found = opened.memory_timeline()
     assert found.groupby("rank")["allocated_bytes"].max().to_dict() == peaks.to_dict()
     assert found.groupby("rank").size().max() <= 401
-
-
-def test_without_memory_events_there_are_no_rows(build: Builder) -> None:
-    build.rank(0)
-    assert rows(build.con, "memory_timeline") == []

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("desc", "turns", "role", "staged"),
     [
@@ -68,6 +68,7 @@ def test_messages_of_one_recorded_rank(tmp_path: Path, desc: str, waits: bool) -
     assert ("pipeline_wait" in rules) == waits
 
 
+@nightly
 def test_a_kernel_that_is_part_of_two_messages_lacks_neither(tmp_path: Path) -> None:
     """What was wrong: of the instances that one op carries, only one was counted as seen."""
     with ingest_ring(tmp_path, turns=False) as run:

@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
+from tests.marks import nightly
 from traceweave_simulator import Config
 
 
@@ -91,6 +92,7 @@ def test_the_model_s_flops_can_be_given_per_step_and_rank(build: Builder) -> Non
     ]
 
 
+@nightly
 def test_a_gpu_that_ran_nothing_has_no_share_in_what_the_cpu_computes(build: Builder) -> None:
     build.rank(0)
     gpu_named(build, 0, "NVIDIA H200")
@@ -174,6 +176,7 @@ def test_a_rank_without_steps_has_one_row_for_its_span(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_the_window_can_be_the_host_s_or_the_whole_span(build: Builder) -> None:
     _two_steps(build)
     assert [row[1] for row in _brief(build, "step", "window_ns", window="host")] == [
@@ -186,6 +189,7 @@ def test_the_window_can_be_the_host_s_or_the_whole_span(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_a_simulated_transformer_by_hand(simulated_database: Callable[[Config], Path]) -> None:
     layers = 2
     # tokens x width: products from width to 3, 1 and 4 times it and from 4 times it, each once

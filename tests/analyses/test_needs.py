@@ -11,7 +11,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.emptiness import needs
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.tables import empty_database
 from traceweave import analyses
 from traceweave.analyses.catalog import catalog, rules, shared
@@ -38,6 +38,7 @@ def test_a_statement_has_no_rows_without_what_it_needs(statement: Statement) -> 
     assert statement.needed | parts <= needs(as_macro(statement))
 
 
+@nightly
 def test_a_relation_has_no_rows_without_those_of_its_table(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -61,6 +62,7 @@ def _select(view: str) -> str:
     return view.partition(" AS ")[2].rstrip(";")
 
 
+@first_at_once(8)
 @pytest.mark.parametrize(
     ("sql", "needed"),
     [

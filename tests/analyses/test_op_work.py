@@ -7,6 +7,7 @@ import pytest
 
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, kernel
+from tests.marks import nightly
 from traceweave.analyses import formulas, placed_ops
 from traceweave.analyses.runner import provide
 
@@ -206,6 +207,7 @@ def test_the_innermost_of_a_name_has_the_types_that_are_computed_with(
     assert _brief(build, "dtype", "calls", per="call") == [("bf16", 1), ("fp32", 1)]
 
 
+@nightly
 def test_ranks_are_read_some_at_a_time_with_the_same_rows(
     build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +227,7 @@ def test_ranks_are_read_some_at_a_time_with_the_same_rows(
         assert rows(build.con, "op_work") == at_once
 
 
+@nightly
 def test_what_was_not_read_to_the_end_is_read_again(
     build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -78,6 +78,7 @@ def _needed_at_once(build: Builder, long: int) -> None:
     _calls(build, {0: (101, 101 + long)}, {0: op})
 
 
+@nightly
 def test_what_is_needed_at_once_needs_smaller_pieces(build: Builder) -> None:
     _needed_at_once(build, 49)
     row = _row(rows(build.con, "overlap"), op="all_reduce")
@@ -124,6 +125,7 @@ def test_an_earlier_launch_hides_what_compute_lay_between(build: Builder) -> Non
     assert every["first_change"].endswith("by replay at most 50.0 us per step")
 
 
+@nightly
 def test_waiting_is_not_for_this_rank_to_hide(build: Builder) -> None:
     build.group(0, [0, 1])
     ops = {}
@@ -149,6 +151,7 @@ def test_waiting_is_not_for_this_rank_to_hide(build: Builder) -> None:
     assert {row["slack_ns"] for row in calls} == {0}
 
 
+@nightly
 def test_a_copy_that_compute_is_behind_and_one_before_a_late_launch(build: Builder) -> None:
     rank = Rank(build, 0, 300)
     rank.op("K1", (0, 100), 0)
@@ -205,6 +208,7 @@ def test_as_much_as_possible_is_served_in_time() -> None:
         assert int(found.sum()) == least
 
 
+@nightly
 @pytest.mark.parametrize(
     ("name", "hidden", "exposed", "possible"),
     [

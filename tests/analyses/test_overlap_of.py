@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
 
@@ -30,6 +31,7 @@ def run(build: Builder) -> Builder:
     return build
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("a", "b", "parts"),
     [

@@ -111,7 +111,7 @@ def clocks(once: MakeOnce) -> Iterator[list[duckdb.DuckDBPyConnection]]:
         yield [one, other]
 
 
-@first_at_once(11)
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("name", "params"),
     ASKED,

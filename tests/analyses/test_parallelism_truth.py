@@ -59,7 +59,7 @@ def woven(
 
 
 def on(*names: str) -> pytest.MarkDecorator:
-    daily = [name for name in names if "one after another" not in name]
+    daily = [name for name in names if name in ("ddp", "pp")]
     return pytest.mark.parametrize("woven", at_once(names, *daily), indirect=True)
 
 

@@ -67,7 +67,7 @@ def test_without_an_optimizer_range_the_window_reaches_further(build: Builder) -
     assert got[0]["note"].startswith("no optimizer range")
 
 
-@first_at_once(3)
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("microbatches", "before", "schedule"),
     [(3, 3, "gpipe"), (2, 2, "gpipe or 1f1b"), (5, 4, "other"), (5, 0, "forward only")],

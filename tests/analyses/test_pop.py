@@ -7,6 +7,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 from tests.simulated_runs import SLOW_GPU
 from traceweave_simulator import Config, Truth, simulate
 
@@ -52,6 +53,7 @@ def test_one_rank_has_no_balance_and_no_compute_no_ratio(build: Builder) -> None
     assert (row["load_balance"], row["note"]) == (None, "no compute")
 
 
+@first_at_once()
 @pytest.mark.parametrize("window", ["device", "host", "span"])
 def test_it_is_what_was_simulated(
     simulated_database: Callable[[Config], Path], window: str

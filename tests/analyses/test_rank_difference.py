@@ -9,7 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
 
@@ -24,6 +24,7 @@ def _step(build: Builder, rank: int, step: int, **kernels: tuple[int, ...]) -> N
             at += length * MS
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("steps", "slow", "which"),
     [
@@ -59,6 +60,7 @@ def test_what_a_rank_does_alone_and_in_which_steps(
     assert (gemm["time_ns"], gemm["others_ns"]) == (22 * MS, 20 * MS)
 
 
+@nightly
 def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: Builder) -> None:
     for rank in range(2):
         build.rank(rank)
@@ -69,6 +71,7 @@ def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: B
     assert {row["rank"] for row in rows(build.con, "rank_difference")} == {1}
 
 
+@nightly
 def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
     build.rank(0)
     _step(build, 0, 0, work=(10,))

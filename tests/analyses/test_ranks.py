@@ -51,7 +51,3 @@ def test_ranks_of_a_real_run(corpus: Path, database_of: Callable[..., Path]) -> 
     assert found["rank"].tolist() == list(range(8))
     assert found["collectives"].tolist() == found["matched"].tolist() == [84] * 8
     assert set(found["timeline"]) == {"gpu"}
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "ranks") == []

@@ -36,6 +36,7 @@ def _records(run: traceweave.Run) -> list[tuple[Any, ...]]:
     return [(r["rank"], r["verdict"], r["kind"], r["steps"], r["count"], r["total"]) for r in rows]
 
 
+@nightly
 def test_durations_that_run_past_the_next_op_end_there(corpus: Path, database_of: Database) -> None:
     """Two of 72 do: compute was 90.24 %, and a third of communication hidden."""
     with traceweave.open(database_of(corpus / "cases" / "overrun")) as run:
@@ -57,6 +58,7 @@ def test_durations_that_run_past_the_next_op_end_there(corpus: Path, database_of
     assert kept.ravel().tolist() == ["90000000", "200000000"]
 
 
+@nightly
 def test_steps_whose_launches_have_no_records_are_unknown(
     corpus: Path, database_of: Database
 ) -> None:
@@ -79,6 +81,7 @@ def test_steps_whose_launches_have_no_records_are_unknown(
     assert findings["evidence"].str.contains("have no device record").any()
 
 
+@nightly
 def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) -> None:
     """Two kernels at time 0 made a recording of 51 years."""
     with traceweave.open(database_of(corpus / "cases" / "ts0")) as run:
@@ -92,7 +95,7 @@ def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) 
 
 @first_at_once()
 @pytest.mark.parametrize(
-    "name", ["kineto/megatron_tp2", "cases/overrun_ref", "cases/moe", "kineto/diff_test"]
+    "name", ["cases/overrun_ref", "kineto/megatron_tp2", "cases/moe", "kineto/diff_test"]
 )
 def test_sound_records_are_fit_to_judge(corpus: Path, database_of: Database, name: str) -> None:
     with traceweave.open(database_of(corpus / name)) as run:
@@ -100,6 +103,7 @@ def test_sound_records_are_fit_to_judge(corpus: Path, database_of: Database, nam
         assert "fit to judge" in _health(run)["recording"]["verdict"]
 
 
+@nightly
 def test_launches_into_a_graph_have_no_records(corpus: Path, database_of: Database) -> None:
     """544 of 546 launches of this step are captured, and run nothing."""
     with traceweave.open(database_of(corpus / "kineto" / "graph_capture_mi300x")) as run:
@@ -136,6 +140,7 @@ def test_a_start_apart_leaves_the_same_step_out_on_every_rank(
     assert first.tolist() == [[0, 4], [1, 4]]
 
 
+@nightly
 def test_a_start_that_is_late_for_what_comes_back_counts(fixtures: Path, tmp_path: Path) -> None:
     """Before the sums of step 6 rank 1 stops once more, for 200 ms: so it works."""
 
@@ -268,6 +273,7 @@ def _one_step_less(events: Events, chance: random.Random) -> None:
     events[:] = [e for e in events if e not in steps or e["ts"] != gone]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("damage", "kind", "says"),
     [
@@ -301,6 +307,7 @@ def test_what_is_damaged_is_named(
     assert any(says in row["message"] for row in rows)
 
 
+@nightly
 def test_a_long_wait_for_a_rank_is_no_doubtful_record(corpus: Path, tmp_path: Path) -> None:
     """What was said: one op takes most of the time that its GPU is busy, record again."""
     traces = _damaged(corpus / "cases" / "overrun_ref", tmp_path, _waits_first, "rank1.json.gz")

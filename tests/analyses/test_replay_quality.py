@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.replay import by_hand
 from traceweave.report.sections.worth import load_worth
 
@@ -53,6 +53,7 @@ def test_members_that_were_not_recorded_are_named(
     assert not whole["note"].str.contains("record every rank").any()
 
 
+@nightly
 def test_what_the_profiler_recorded_is_not_inferred(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_what_the_profiler_recorded_is_not_inferred(
     assert row["host_waits"] == 1
 
 
+@nightly
 def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -93,7 +95,7 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     assert advice[1].endswith("record the same steps on every rank")
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("trace", ["pipeline_1f1b", "broadcasts_gloo"])
 def test_no_recording_adds_what_was_recorded_and_not_matched(
     database_of: Callable[..., Path], fixtures: Path, trace: str

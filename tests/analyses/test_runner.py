@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, rows
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave import analyses
 from traceweave.analyses import Analysis, runner
 from traceweave.analyses.catalog import parse
@@ -63,7 +63,7 @@ def _read(con: duckdb.DuckDBPyConnection, analysis: Analysis, **params: object) 
     return [start for (start,) in con.execute(sql).fetchall()]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(("least", "starts"), [(5, [10, 30]), (11, [30])])
 def test_an_analysis_reads_the_rows_of_another_with_its_own_parameters(
     build: Builder, least: int, starts: list[int]
@@ -75,6 +75,7 @@ def test_an_analysis_reads_the_rows_of_another_with_its_own_parameters(
     assert sorted(row["start_ns"] for row in direct) == starts
 
 
+@nightly
 def test_the_statement_that_runs_names_a_table_in_place_of_what_it_reads(build: Builder) -> None:
     _two_gaps(build)
     sql = prepare(build.con, parse("reader", READER), {"least": 5})
@@ -111,6 +112,7 @@ def test_what_changes_in_a_writable_database_is_seen(build: Builder) -> None:
     assert _read(build.con, reader) == [10, 30, 90]
 
 
+@nightly
 def test_what_one_question_reads_twice_is_computed_once(
     build: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +131,7 @@ def test_what_one_question_reads_twice_is_computed_once(
     assert computed == ["gaps"]
 
 
+@nightly
 def test_a_kept_table_has_the_columns_and_the_order_of_its_analysis(build: Builder) -> None:
     _two_gaps(build)
     gaps = analyses.find("gaps")
@@ -165,6 +168,7 @@ def test_a_wrong_argument_is_refused(build: Builder) -> None:
         _read(build.con, wrong)
 
 
+@nightly
 def test_macros_come_with_those_that_they_call(build: Builder) -> None:
     provide(build.con, "SELECT * FROM tw_gaps('span', 'device', 1, 30000, 'each')")
     made = build.con.execute(
@@ -189,6 +193,7 @@ def test_tables_of_macros_are_made_once_per_question(build: Builder) -> None:
     assert build.con.execute(sql).fetchall() == [("cudaMalloc",)]
 
 
+@first_at_once()
 @pytest.mark.parametrize("asked_before", [False, True])
 def test_no_transaction_takes_back_what_a_question_has_created(
     database: Path, asked_before: bool

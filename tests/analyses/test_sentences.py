@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import nightly
 from traceweave import words
 from traceweave.analyses.runner import provide
 from traceweave.analyses.sentences import WRITERS
@@ -28,6 +29,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield con
 
 
+@nightly
 @given(st.lists(values, min_size=1, max_size=20))
 def test_sentences_made_in_sql_have_the_same_numbers(
     con: duckdb.DuckDBPyConnection, numbers: list[float]

@@ -52,6 +52,7 @@ def test_every_column(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_the_part_that_grew_is_named(build: Builder) -> None:
     _steps(build, [100] * 6, [50, 90, 50, 50, 50, 50], [20, 20, 20, 70, 20, 29])
     assert _grew(build) == [
@@ -62,6 +63,7 @@ def test_the_part_that_grew_is_named(build: Builder) -> None:
     assert _grew(build, min_excess_share=0.5) == []
 
 
+@nightly
 def test_two_steps_have_no_usual_one(build: Builder) -> None:
     _steps(build, [100, 500], [50, 50], [20, 20])
     assert _grew(build) == []

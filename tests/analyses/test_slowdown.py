@@ -36,6 +36,7 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     assert ("stage", "0") not in of
 
 
+@nightly
 def test_a_slow_rank_is_the_worst_one(simulated_database: Callable[[Config], Path]) -> None:
     quiet = FOUR_RANKS.quiet()
     with traceweave.open(simulated_database(replace(quiet, straggler={2: 6 * MS}))) as run:
@@ -57,6 +58,7 @@ def test_a_job_without_stragglers_is_not_slowed_down(
     assert found["share"].isna().all()
 
 
+@nightly
 def test_a_longer_last_stage_is_told_from_a_slow_rank(
     simulated_database: Callable[[Config], Path],
 ) -> None:

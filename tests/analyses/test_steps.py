@@ -107,7 +107,3 @@ def test_device_windows_are_the_length_where_the_host_runs_ahead(build: Builder)
         build.step(0, step, host=(0, host), device=(0, device))
     got = [(row["length_ns"], row["length_source"]) for row in rows(build.con, "steps")]
     assert got == [(98, "device"), (96, "device"), (96, "device"), (96, "device"), (95, "device")]
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "steps") == []

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import at_once, nightly
 from traceweave.analyses import runner, stored
 from traceweave.analyses.catalog import catalog
 from traceweave.api import VERDICT
@@ -91,14 +91,16 @@ def test_another_version_computes(kept: Path) -> None:
     assert _answers(kept)["health"].num_rows > 5
 
 
-def test_a_changed_database_is_asked_anew(copy: Path) -> None:
+@pytest.mark.parametrize("findings", at_once([False, True], False))
+def test_a_changed_database_is_asked_anew(copy: Path, findings: bool) -> None:
     """By anybody, in any table: here what rank 2 did is rank 1's."""
     with duckdb.connect(copy) as con:
         for table in ("host_ops", "collective_calls", "steps", "other_events"):
             con.execute(f"UPDATE base.{table} SET rank = 3 - rank WHERE rank IN (1, 2)")
     assert not _is_kept(copy)
-    [ranks] = {tuple(row["ranks"]) for row in _found(copy) if row["rule"] == "straggler"}
-    assert ranks != (2,)
+    if findings:  # by night: to work them out takes long
+        [ranks] = {tuple(row["ranks"]) for row in _found(copy) if row["rule"] == "straggler"}
+        assert ranks != (2,)
 
 
 @pytest.mark.parametrize("rows", [b"no rows", b"", None])
@@ -160,6 +162,7 @@ def test_a_run_folder_keeps_them_too(fixtures: Path, tmp_path: Path) -> None:
     traceweave.verify(folder)
 
 
+@nightly
 def test_ingest_says_the_verdict(
     fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,7 +182,8 @@ def test_ingest_without_a_verdict_keeps_nothing(
     fixtures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "run.duckdb"
-    main(["ingest", "--no-verdict", str(fixtures / "ddp_gloo_straggler"), "-o", str(path)])
+    trace = fixtures / "ddp_gloo_straggler" / "rank0.json.gz"
+    main(["ingest", "--no-verdict", str(trace), "-o", str(path)])
     assert "step time" not in capsys.readouterr().err
     assert not _is_kept(path)
 

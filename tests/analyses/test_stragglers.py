@@ -219,6 +219,7 @@ def test_a_rank_that_is_held_up_and_slow_answers_for_its_own_part(build: Builder
     }
 
 
+@nightly
 def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
     for rank in range(3):
         build.rank(rank)
@@ -235,6 +236,7 @@ def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
     }
 
 
+@nightly
 def test_steps_can_be_told_apart(build: Builder) -> None:
     _three_ranks(build)
     got = rows(build.con, "stragglers", per="step", queued_ns=0)
@@ -249,6 +251,7 @@ def test_steps_can_be_told_apart(build: Builder) -> None:
     ]
 
 
+@nightly
 def test_persistence_is_told_by_step_by_host_and_by_stage(build: Builder) -> None:
     # last, and by how much:  step 1: rank 2, 30   step 2: rank 1, 10   step 3: rank 2, 20
     for rank in (0, 1, 2, 3):
@@ -323,6 +326,7 @@ def test_longer_compute_is_a_cause_with_the_class_of_its_kernels(build: Builder)
     assert _cause(build) == (0, "compute", "other", 1.0, None)
 
 
+@nightly
 def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -> None:
     _late(build)
     build.gpu(0, (50_000, 130_000))
@@ -332,7 +336,7 @@ def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -
     assert _cause(build) == (0, "copies", None, 1.0, None)
 
 
-@first_at_once(2)
+@nightly
 @pytest.mark.parametrize(
     ("host", "want"),
     [
@@ -354,7 +358,7 @@ def test_longer_idling_is_named_after_the_gap(
     assert _cause(build) == want
 
 
-@first_at_once(2)
+@nightly
 @pytest.mark.parametrize(
     ("called", "held", "want"),
     [
@@ -392,6 +396,7 @@ def test_compute_holds_up_what_was_launched_and_not_who_launches_late(
     assert _cause(build)[:3] == (0, *want)
 
 
+@nightly
 def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -422,6 +427,7 @@ def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Bui
     assert (got[2]["cause"], got[2]["note"]) == (None, NOTHING_BEFORE)
 
 
+@nightly
 def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
     # rank 0 waits 130 us for rank 1, and is 10 us late for the next collective, which rank 1 had
     # queued: since the first, rank 0 had 130 us more of communication, 130 less of compute, and
@@ -460,7 +466,7 @@ def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:
     return {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")}
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("steps", [3, 2, 8])
 def test_the_more_often_the_same_rank_is_last_the_less_it_is_chance(
     build: Builder, steps: int
@@ -469,6 +475,7 @@ def test_the_more_often_the_same_rank_is_last_the_less_it_is_chance(
     assert _late_in_steps(build, [10_000] * steps) == {0: 1, 1: pytest.approx(2 / 2**steps)}
 
 
+@nightly
 def test_long_lateness_is_less_by_chance_than_short(build: Builder) -> None:
     # both are last as often. The places of rank 1, which is later, are the upper ones
     late = [-10_000, -20_000, -30_000, -40_000, 100_000, 110_000, 120_000, 130_000]
@@ -477,6 +484,7 @@ def test_long_lateness_is_less_by_chance_than_short(build: Builder) -> None:
     assert _late_in_steps(build, late) == {0: 1, 1: pytest.approx(2 * as_late / 2**8)}
 
 
+@nightly
 def test_collectives_of_one_step_count_once_until_the_ranks_are_even(build: Builder) -> None:
     # rank 1 is 10 us late to three collectives, each of which begins 100 us after the one before
     for rank in (0, 1):
@@ -490,6 +498,7 @@ def test_collectives_of_one_step_count_once_until_the_ranks_are_even(build: Buil
     assert {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")} == {0: 1, 1: 0.25}
 
 
+@nightly
 def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
     build: Builder,
 ) -> None:
@@ -541,7 +550,7 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
     assert (first["rank"], first["times_last"], first["cause"]) == (0, 2, "data_loading")
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("config", "rank", "cause", "detail"),
     [
@@ -578,6 +587,7 @@ def test_what_was_simulated_is_found(
 
 
 # what was wrong: rank 1 was charged with the 300 us for which a send of 30 us was said to wait
+@nightly
 def test_nobody_waits_for_the_receiver_of_a_buffered_message(build: Builder) -> None:
     """Rank 0 sends three times, in ns: the send is over 270 us before its receive begins; the
     receive waits 100 us for it; both wait for one that has no room, 50 us for the receiver."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once
+from tests.marks import nightly
 from traceweave.analyses.runner import provide
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
@@ -40,6 +40,7 @@ def test_one_connection_is_given_its_functions_once_and_cursors_share_them() -> 
             assert one.execute(sweep).fetchall() == [([2, 5],)]
 
 
+@nightly
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(span, st.booleans()), max_size=8),
@@ -95,7 +96,7 @@ def test_the_op_before_a_gap_is_the_last_to_end_and_the_largest_of_several(
     ]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("call_rank", [0, 1])
 def test_queued_gaps_add_up_the_same_one_by_one_and_summed(build: Builder, call_rank: int) -> None:
     """A call of another rank is not looked up but joined."""

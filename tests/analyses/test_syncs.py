@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.marks import first_at_once
 
 
 def test_a_waiting_call_and_the_code_around_it(build: Builder) -> None:
@@ -37,6 +38,7 @@ def test_a_waiting_call_and_the_code_around_it(build: Builder) -> None:
     assert rows(build.con, "syncs", step=4) == []
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("copy", "name", "kind", "stalls"),
     [

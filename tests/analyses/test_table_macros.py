@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests import marks
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from traceweave import analyses
 from traceweave.cli.main import main
 
@@ -69,6 +69,7 @@ def assert_same(con: duckdb.DuckDBPyConnection, run: traceweave.Run, call: str, 
     return rows.num_rows
 
 
+@nightly
 @pytest.mark.parametrize("name", at_once(INSTALLED, "kernels"))
 def test_the_rows_are_those_of_the_analysis_on_cpu(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], name: str
@@ -84,6 +85,7 @@ def test_the_rows_are_those_of_the_analysis_on_gpus(
     assert_same(*ranks_on_gpu, f"{name}()", f"FROM {name}()")
 
 
+@first_at_once(6)
 @pytest.mark.parametrize(
     "call",
     [
@@ -205,6 +207,7 @@ def test_the_sql_is_printed_for_whoever_wants_it(
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "words",
     at_once(

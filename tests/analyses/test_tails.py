@@ -114,7 +114,7 @@ def test_a_rank_alone_waits_for_nobody(build: Builder) -> None:
     assert row["last_rank"] is None
 
 
-@first_at_once(4)
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("size", "bucket"),
     [
@@ -152,6 +152,7 @@ def test_operations_groups_and_sizes_are_kept_apart_and_in_order(build: Builder)
     ]
 
 
+@nightly
 def test_percentiles_are_nearest_ranks(build: Builder) -> None:
     # durations 1..100: p50 is the 50th, p95 the 95th, p99 the 99th
     build.rank(0)
@@ -167,6 +168,7 @@ def test_percentiles_are_nearest_ranks(build: Builder) -> None:
     assert row["tail_ratio"] == 99 / 50
 
 
+@nightly
 def test_a_skew_that_the_clocks_cannot_tell_is_counted_as_such(build: Builder) -> None:
     build.rank(0, residual_ns=10)
     build.rank(1, residual_ns=50)
@@ -176,6 +178,7 @@ def test_a_skew_that_the_clocks_cannot_tell_is_counted_as_such(build: Builder) -
     assert (row["below_resolution_share"], row["last_rank"], row["last_rank_share"]) == (0.5, 1, 1)
 
 
+@nightly
 def test_who_came_last_is_said_where_it_was_later_than_the_last_but_one(build: Builder) -> None:
     for rank in range(3):
         build.rank(rank, residual_ns=50)
@@ -196,6 +199,7 @@ def test_who_came_last_is_said_where_it_was_later_than_the_last_but_one(build: B
     assert (row["instances"], row["last_rank"], row["last_rank_share"]) == (5, 2, 2 / 3)
 
 
+@nightly
 def test_without_residuals_nobody_came_last(build: Builder) -> None:
     build.rank(0)
     build.rank(1, residual_ns=None)
@@ -204,6 +208,7 @@ def test_without_residuals_nobody_came_last(build: Builder) -> None:
     assert (row["below_resolution_share"], row["last_rank"]) == (1, None)
 
 
+@nightly
 def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says_so(
     build: Builder,
 ) -> None:
@@ -222,10 +227,6 @@ def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says
         ("all_reduce", 1, 70, None),
         ("broadcast", 0, None, None),
     ]
-
-
-def test_an_empty_run_has_no_rows(build: Builder) -> None:
-    assert rows(build.con, "tails") == []
 
 
 def _kind(build: Builder, lengths: list[int], late: dict[int, int] | None = None) -> None:
@@ -257,7 +258,7 @@ def test_a_tail_that_is_waiting_names_the_late_rank(build: Builder) -> None:
     assert _tail(build) == (2, 600 * US, "late arrival", share, 1, [3, 5], True)
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("other", "told"), [("gather", "other collectives"), ("copy", "copies"), (None, "transfer")]
 )
@@ -275,6 +276,7 @@ def test_a_tail_that_is_transfer_names_what_runs_beside_it(
     assert _tail(build) == (1, 300 * US, told, 1, None, [3], False)
 
 
+@nightly
 def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) -> None:
     _kind(build, [100, 100, 400, 100, 100])
     for rank in (0, 1):

@@ -38,7 +38,7 @@ def others(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::30]), ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::60]), ids=[row[0] for row in ROWS])
 def test_a_damaged_file_has_its_status_and_takes_no_other_down(
     others: Path,
     tmp_path: Path,

@@ -208,6 +208,7 @@ FOLDERS = {
 }
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     "what", at_once(FOLDERS, "a shard is a link", "a path that leads out", "a path that is no text")
 )
@@ -225,6 +226,7 @@ def test_a_foreign_run_folder_leads_nowhere_else(
         assert len(text) < MOST_SAID
 
 
+@nightly
 def test_the_database_of_a_foreign_run_folder_reads_no_other_file(
     run: Path, traces: Path, tmp_path: Path
 ) -> None:

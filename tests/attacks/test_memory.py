@@ -123,6 +123,7 @@ def test_memory_that_runs_out_ends_the_ingest_and_keeps_the_old_database(
     assert left_beside(database) == []
 
 
+@nightly
 def test_duckdb_that_gets_too_little_memory_says_what_to_lower(
     fixtures: Path,
     database: Path,
@@ -176,6 +177,7 @@ def test_threads_that_cannot_be_started_end_it_at_once(
     assert not (tmp_path / target).exists()
 
 
+@nightly
 def test_what_nobody_foresaw_is_a_defect_and_takes_no_other_file_down(
     traces: Path,
     tmp_path: Path,
@@ -219,6 +221,7 @@ def test_as_many_files_at_a_time_as_fit(monkeypatch: pytest.MonkeyPatch) -> None
         room.fitting_jobs(None)
 
 
+@nightly
 def test_a_run_is_loaded_where_memory_is_too_little_for_its_verdict(
     traces: Path,
     tmp_path: Path,
@@ -241,6 +244,7 @@ STEPS = [600 + 2400 * step // 9 for step in range(10)]
 """MiB of address space."""
 
 
+@nightly
 @pytest.mark.parametrize("jobs", at_once([None, 1, 8], None))
 @pytest.mark.parametrize("mib", at_once(STEPS, STEPS[3]))
 def test_any_limit_leaves_the_old_or_the_whole_new_database(

@@ -45,7 +45,9 @@ def made(
 ) -> dict[str, Path]:
     """All that commands read, and what lies beside it, by what it is called in the table."""
     at = tmp_path_factory.mktemp("outputs")
-    traces = Path(shutil.copytree(fixtures / "ddp_gloo_straggler", at / "traces"))
+    traces = at / "traces"
+    traces.mkdir()
+    shutil.copy(fixtures / "ddp_gloo_straggler" / "rank0.json.gz", traces)
     traceweave.ingest(traces, at / "run.duckdb")
     traceweave.ingest(traces, at / "run.tw")
     export = Path(shutil.copytree(fixtures / "mpi_nsys" / "all_ranks__2023.4_pqtdir", at / "pqt"))
@@ -145,6 +147,7 @@ OUTPUTS = {
 }
 
 
+@nightly
 @pytest.mark.parametrize("kind", at_once(OUTPUTS, FileKind.TEXT, FileKind.JUNIT))
 def test_what_a_command_wrote_it_writes_again(
     kind: FileKind, made: dict[str, Path], tmp_path: Path

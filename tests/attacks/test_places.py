@@ -19,7 +19,7 @@ import pytest
 from pyarrow import fs
 
 import traceweave
-from tests.marks import at_once, first_at_once, nightly
+from tests.marks import at_once, nightly
 from traceweave import places
 from traceweave.cli.main import main
 from traceweave.errors import InputError
@@ -207,7 +207,7 @@ def files_there(run: Place) -> set[str]:
     return set(run.files())
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("where", ["elsewhere", "here without locks"])
 def test_what_another_program_has_changed_meanwhile_is_not_undone(
     where: str, bucket: str, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -232,6 +232,7 @@ def test_what_another_program_has_changed_meanwhile_is_not_undone(
     assert files_there(place_of(run)) == listed(place_of(run))
 
 
+@nightly
 def test_a_run_that_came_into_being_meanwhile_is_left(fixtures: Path, tmp_path: Path) -> None:
     first, *_ = rank_files(fixtures)
     run = tmp_path / "run.tw"
@@ -244,6 +245,7 @@ def test_a_run_that_came_into_being_meanwhile_is_left(fixtures: Path, tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["run.tw"]
 
 
+@nightly
 def test_a_reader_finds_the_run_that_has_just_replaced_the_one_it_began_with(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ def test_a_reader_finds_the_run_that_has_just_replaced_the_one_it_began_with(
     assert ranks_of(run) == [1]
 
 
+@nightly
 def test_a_folder_of_an_earlier_version_is_opened_and_changed(
     fixtures: Path, tmp_path: Path
 ) -> None:
@@ -337,6 +340,7 @@ def test_what_a_killed_process_has_sent_goes_with_the_next_write(bucket: str) ->
 # --------------------------------------------------------------------------- where traces were
 
 
+@nightly
 def test_traces_are_found_again_from_another_folder(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,6 +358,7 @@ def test_traces_are_found_again_from_another_folder(
     assert traceweave.ingest("rank0.json.gz", "../one/run.tw", add=True, ranks=ranks).ok
 
 
+@nightly
 def test_many_files_that_are_no_traces_take_no_time(tmp_path: Path, fixtures: Path) -> None:
     """Of 2,000 of 20 kB each, NCCL's pattern alone took 0.6 s, and noting them 1 s."""
     kinds = [b"text\n" * 4000, b"\x89PNG\r\n" + bytes(20_000), b"a,b\n1,2\n" * 2500, b'{"a": 1}']

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.explorer.conftest import explorer, gpu_run, served  # noqa: F401
+from tests.marks import first_at_once, nightly
 from traceweave.explorer.asking import text
 from traceweave.explorer.explorer import Explorer
 from traceweave.explorer.server import Server
@@ -42,6 +43,7 @@ def logged() -> Iterator[list[str]]:
     logger.removeHandler(handler)
 
 
+@first_at_once(8)
 @pytest.mark.parametrize("row", ROWS, ids=[row["attack"] for row in ROWS])
 def test_every_request_has_its_status_and_none_a_traceback(
     served: Server,  # noqa: F811
@@ -86,6 +88,7 @@ def test_a_body_without_an_end_is_not_kept(served: Server, logged: list[str]) ->
     assert logged == []
 
 
+@nightly
 def test_a_request_taken_back_between_two_statements_doubles_nothing(
     explorer: Explorer,  # noqa: F811
 ) -> None:

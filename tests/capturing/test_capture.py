@@ -223,6 +223,7 @@ def calls_of(capture: traceweave.capture, times: int) -> Counter[str]:
     return seen
 
 
+@nightly
 def test_outside_the_window_a_step_is_counted_and_timed_before_it(tmp_path: Path) -> None:
     with traceweave.capture(tmp_path, range(2000, 2002), warmup=5) as capture:
         before = calls_of(capture, 1900)

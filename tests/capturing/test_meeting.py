@@ -9,12 +9,15 @@ from functools import partial
 
 import pytest
 
+from tests.marks import nightly
 from traceweave.capturing.meeting import Meeting
 
 LIMIT_S = 1.0
 
 
-@pytest.fixture(params=[True, False], ids=["store of its own", "older torch"])
+@pytest.fixture(
+    params=[True, pytest.param(False, marks=nightly)], ids=["store of its own", "older torch"]
+)
 def meetings(request: pytest.FixtureRequest) -> list[Meeting]:
     """Of three ranks."""
     # not imported when tests are collected: every process of the tests would

@@ -15,7 +15,7 @@ import pytest
 import traceweave
 from tests.checks.asking import COMPUTE, EXAMPLE, HEAD, another_gpu, checked, one_gpu, rules_file
 from tests.comparison.runs import run_of
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave.checks import check_run, junit_xml, read_rules
 from traceweave.checks.annotations import github
 from traceweave.checks.judge import crosses
@@ -33,7 +33,7 @@ CHANGE = """
 """
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("increase", "result"),
     [('"10 %"', "ok"), ('"39 ns"', "crossed"), ("40", "ok"), ('"9 %"', "crossed")],
@@ -275,6 +275,7 @@ def test_a_comparison_that_can_tell_is_ok(run: duckdb.DuckDBPyConnection, tmp_pa
         assert [one.result for one in checked(new, tmp_path, HEAD + rule, run).outcomes] == ["ok"]
 
 
+@nightly
 def test_a_change_is_named_with_what_it_was(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
     rule = 'analysis = "kernels"\ncolumn = "total_ns"\naggregate = "sum"\nmax_increase = "5 %"'
     with run_of(gemm=440) as slower:

@@ -15,6 +15,7 @@ from tests.checks.asking import (
     checked,
     rules_file,
 )
+from tests.marks import first_at_once
 from traceweave.checks import junit_xml
 from traceweave.checks.counted import rows_behind
 from traceweave.errors import QueryError, TraceweaveError, UsageError
@@ -182,6 +183,7 @@ def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
 GIVES_NULL = "the query gives NULL"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("body", "why"),
     [

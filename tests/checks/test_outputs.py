@@ -128,6 +128,7 @@ def test_annotations_are_written_where_they_are_wanted(
     assert text == "[]\n" if service == "gitlab" else text.count("::notice") > 1
 
 
+@nightly
 def test_what_two_limits_of_a_rule_say_is_said_once_and_stdout_is_no_file(
     databases: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +158,7 @@ def test_nothing_checked_is_a_failure(
     assert github(found, rules).splitlines()[-1].startswith("::error title=traceweave check::")
 
 
+@nightly
 def test_a_truncated_file_is_named_and_the_good_ones_are_not(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

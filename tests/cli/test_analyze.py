@@ -64,6 +64,7 @@ def test_the_largest_come_first_if_asked_for(
     assert (code, "rows cannot be ordered by ranks" in err) == (2, True)
 
 
+@nightly
 def test_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], database: Path) -> None:
     usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
 

@@ -228,6 +228,7 @@ def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
     )
 
 
+@nightly
 def test_ranks_can_be_said_on_the_command_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -285,14 +286,7 @@ def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_ingest_replaces_another_run_only_where_that_is_meant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = tmp_path / "run.duckdb"
-    for name in ("before", "after[1]"):
-        op = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 1}
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "rank0.json").write_text(
-            json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": [op]})
-        )
-    before, after = tmp_path / "before", tmp_path / "after[1]"
+    target, before, after = _two_runs(tmp_path)
     assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q") == (0, "", "")
     was = target.read_bytes()
 
@@ -304,6 +298,12 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
         f" {before / 'rank0.json'}; name another file with -o, or give --replace\n"
     )
     assert target.read_bytes() == was
+    assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q", "--replace")[0] == 0
+
+
+@nightly
+def test_what_counts_as_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target, before, after = _two_runs(tmp_path)
     for same in (before, before / "rank0.json", f"{tmp_path}/bef*/*.json", before / "rank*"):
         assert call(capsys, "ingest", "--no-verdict", same, "-o", target, "-q") == (0, "", "")
     assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q", "--replace") == (
@@ -320,6 +320,17 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
         "",
     )
     assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q")[0] == 2
+
+
+def _two_runs(folder: Path) -> tuple[Path, Path, Path]:
+    """Return where a database is to be, and the folders of two runs."""
+    for name in ("before", "after[1]"):
+        op = {"ph": "X", "cat": "cpu_op", "name": name, "pid": 1, "tid": 1, "ts": 1, "dur": 1}
+        (folder / name).mkdir()
+        (folder / name / "rank0.json").write_text(
+            json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": [op]})
+        )
+    return folder / "run.duckdb", folder / "before", folder / "after[1]"
 
 
 def _there(text: str) -> str:
@@ -591,6 +602,7 @@ def test_a_reader_that_stops_early_does_no_harm(database: Path) -> None:
         assert child.wait() == 0
 
 
+@nightly
 def test_a_full_disk_behind_stdout_is_said_in_one_line(database: Path) -> None:
     full = Path("/dev/full")
     if not full.exists():
@@ -677,6 +689,7 @@ def test_the_schema_explains_every_column(capsys: pytest.CaptureFixture[str]) ->
     assert {line.split(",")[0] for line in some[1:]} == {"groups", "clocks"}
 
 
+@nightly
 def test_align_prints_the_new_clocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
 ) -> None:

@@ -19,7 +19,7 @@ QUERY = "SELECT 'Zoë 漢 😀' AS name, 'x' || repeat('y', 200) AS long, 1500 A
 
 @pytest.fixture
 def database(database_of: Callable[..., Path]) -> Path:
-    return database_of(ROOT / "tests" / "fixtures" / "ddp_gloo_straggler")
+    return database_of(ROOT / "tests" / "fixtures" / "ddp_gloo_4ranks")
 
 
 def _stdout(monkeypatch: pytest.MonkeyPatch, encoding: str, *arguments: object) -> str:
@@ -55,8 +55,9 @@ def test_json_stays_json(monkeypatch: pytest.MonkeyPatch, database: Path) -> Non
 
 @nightly
 def test_nothing_that_the_program_itself_says_needs_more_than_ascii(
-    monkeypatch: pytest.MonkeyPatch, database: Path
+    monkeypatch: pytest.MonkeyPatch, fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
+    database = database_of(fixtures / "ddp_gloo_straggler")
     for analysis in ("health", "findings", "stragglers", "tails"):
         assert "\\u" not in _stdout(monkeypatch, "ascii", "analyze", analysis, database)
     assert "\\u" not in _stdout(monkeypatch, "ascii", "info", database)

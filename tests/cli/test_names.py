@@ -37,6 +37,7 @@ def folder(made: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 FIRST = "the analysis comes first, then the database; "
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -125,7 +126,7 @@ def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
 
 
 @pytest.mark.usefixtures("folder")
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -126,6 +126,7 @@ traceweave.cli.main.__globals__["cli"] = click.Command("x", callback=command)
 """
 
 
+@nightly
 def test_ctrl_c_that_is_lost_in_a_callback_is_heard_again() -> None:
     began = time.monotonic()
 
@@ -144,7 +145,7 @@ sys.modules["traceweave.weave"].weave = stop
 """
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
 def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"

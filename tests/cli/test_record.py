@@ -7,6 +7,7 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
+from tests.marks import nightly
 from traceweave.cli.main import cli
 
 
@@ -47,6 +48,7 @@ def test_help_has_the_lines_themselves() -> None:
             assert printed("--profiler", profiler, "--nodes", nodes, "train.py") in lines
 
 
+@nightly
 @pytest.mark.parametrize("profiler", ["torch", "nsys"])
 @pytest.mark.parametrize("nodes", ["1", "4"])
 def test_torchrun_takes_its_lines(profiler: str, nodes: str) -> None:

@@ -261,6 +261,7 @@ def test_rounded_parts_add_up_to_the_rounded_whole(parts: list[float]) -> None:
     assert all(abs(whole - part) <= 1 for whole, part in zip(rounded, parts, strict=True))
 
 
+@nightly
 def test_a_run_without_work_and_senseless_values_are_said(
     base_run: duckdb.DuckDBPyConnection, empty_run: duckdb.DuckDBPyConnection
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_run_without_work_and_senseless_values_are_said(
         compare_runs(base_run, base_run).table("x")
 
 
+@nightly
 def test_a_run_beside_itself_differs_in_nothing() -> None:
     with run_of(extra="x") as base:
         found = compare_runs(base, base)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from tests.marks import nightly
 from traceweave.comparison import statistics
 from traceweave.comparison.statistics import (
     adjust,
@@ -134,6 +135,7 @@ def test_values_that_are_all_equal_differ_by_nothing() -> None:
     assert (found.welch_p[0], found.mann_whitney_p[0], found.slower_share[0]) == (1, 1, 0.5)
 
 
+@nightly
 def test_a_comparison_does_not_import_the_tests_of_scipy() -> None:
     """A second of CPU time, for two distributions."""
     code = (

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.peers import hta_answers
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -71,6 +71,7 @@ def test_clocks_of_one_host_are_found_to_be_one(ingested: Ingested, corpus: Path
     assert clocks["drift_ppm"].abs().max() < 20
 
 
+@nightly
 def test_rank_0_of_megatron_is_what_the_others_wait_for(ingested: Ingested, corpus: Path) -> None:
     stragglers = ingested(corpus / "kineto" / "megatron_tp8").stragglers()
     worst = stragglers.sort_values("caused_wait_ns", ascending=False).iloc[0]

@@ -83,6 +83,7 @@ def test_no_analysis_breaks_the_identity(ingested: Ingested, corpus: Path) -> No
         assert (rows[parts].sum(axis=1) == rows["window_ns"]).all(), name
 
 
+@nightly
 def test_windows_that_begin_at_different_collectives_are_not_mixed_up(
     ingested: Ingested, corpus: Path
 ) -> None:
@@ -116,6 +117,7 @@ def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_
             check_every_event(run)
 
 
+@nightly
 def test_a_file_in_another_encoding_is_missed(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError):
         traceweave.ingest([corpus / "kineto" / "odd"], tmp_path / "run.duckdb")

@@ -69,6 +69,7 @@ def test_compared_with_the_whole_run_it_is_no_faster(
     assert abs(gemm) < 0.01
 
 
+@nightly
 def test_steps_before_the_cut_still_count(tmp_path: Path) -> None:
     traces = write_kineto(simulate(Config(ranks=2, steps=5, layers=4)), tmp_path / "traces")
     content = gzip.decompress(traces[1].read_bytes())

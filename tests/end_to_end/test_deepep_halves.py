@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from traceweave import Run
 from traceweave.explorer.asking import text
 
@@ -75,7 +75,7 @@ def test_nothing_ends_before_all_have_sent_and_clocks_stay(halved: Path) -> None
         ) == [(78728,)]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("rank", "window", "compute", "comm", "overlap"),
     [
@@ -105,6 +105,7 @@ def test_what_runs_between_the_halves_is_overlap(
         ) == [(True,)]
 
 
+@nightly
 def test_the_run_is_replayed(halved: Path) -> None:
     with traceweave.open(halved) as run:
         assert rows(
@@ -112,6 +113,7 @@ def test_the_run_is_replayed(halved: Path) -> None:
         ) == [(232, 0, 0)]
 
 
+@nightly
 def test_whole_operations_stay_as_they_are(corpus: Path, database_of: Callable[..., Path]) -> None:
     with traceweave.open(database_of(corpus / "kineto" / "deepep8")) as run:
         assert rows(run, "SELECT count(*), count(receive_op_id) FROM collectives") == [

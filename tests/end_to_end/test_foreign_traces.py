@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import nightly
 
 Events = list[dict[str, Any]]
 
@@ -38,6 +38,7 @@ def _open(events: Events, folder: Path) -> tuple[traceweave.IngestResult, tracew
     return result, traceweave.open(folder / "run.duckdb")
 
 
+@nightly
 def test_torchs_profiler_before_kineto_is_read(tmp_path: Path) -> None:
     """Two kernels of 100 us, the second 200 us after the first."""
     result, run = _open(LEGACY, tmp_path)
@@ -66,7 +67,7 @@ def test_what_operators_took_by_events_of_the_device_counts_once(tmp_path: Path)
     assert ops == [["aten::conv2d", 310_000], ["aten::relu", 300_000]]
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("events", "says"),
     [

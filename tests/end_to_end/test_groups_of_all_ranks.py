@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 
 RANKS = 4
 
@@ -44,7 +44,7 @@ def _write(path: Path, rank: int, groups: list[list[int]]) -> None:
     path.write_text(json.dumps({"distributedInfo": info, "traceEvents": events}))
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("groups", "matched"),
     [

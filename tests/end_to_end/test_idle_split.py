@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 CALLS = {"cuda_runtime", "cuda_driver", "runtime"}
@@ -69,6 +69,7 @@ def _files(folder: Path) -> Iterator[Path]:
     yield from sorted(folder.glob("*.json.gz"))
 
 
+@nightly
 @pytest.mark.parametrize("name", at_once(TRACES, "megatron_tp2"))
 def test_idle_time_is_cut_where_launches_return(
     corpus: Path, database_of: Callable[..., Path], name: str
@@ -92,6 +93,7 @@ def test_idle_time_is_cut_where_launches_return(
     assert sorted(map(tuple, sums.sum().to_numpy().tolist())) == want
 
 
+@nightly
 def test_a_gpu_that_another_process_has_is_not_the_hosts_fault(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

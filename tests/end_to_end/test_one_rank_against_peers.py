@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.peers import nsys_answers, rows, trace_of
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
 
 
+@nightly
 def test_recorded_backtraces_do_not_double_a_launch(
     ingested: Ingested, corpus: Path, expected: Path, unpacked: Path
 ) -> None:

@@ -39,6 +39,7 @@ def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
     assert calls.groupby("rank")["collective_id"].agg(tuple).nunique() == 1
 
 
+@nightly
 def test_flight_recorder_dumps_help_where_groups_are_not_named(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

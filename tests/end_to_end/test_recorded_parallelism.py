@@ -163,7 +163,7 @@ def with_peers(database: Path, schedule: str, copy: Path) -> Path:
     return copy
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_stages_and_bubble_are_those_of_the_events(
     database_of: Callable[..., Path], tmp_path: Path, schedule: str

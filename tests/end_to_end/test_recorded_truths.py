@@ -75,7 +75,7 @@ def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Pat
         assert run.health().set_index("answer")["value"]["recording"] == pytest.approx(156.5, abs=1)
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("name", "steps"), [("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]
 )
@@ -106,6 +106,7 @@ def test_the_allocator_is_not_a_host_that_launches_late(
     assert "launch_bound" not in found, "a host without the allocator gains less than min_share"
 
 
+@nightly
 def test_a_loader_without_workers_is_the_largest_cost(corpus: Path, database_of: Database) -> None:
     with opened(corpus, database_of, "kineto/tb_resnet50_torch1.9") as run:
         found = run.findings()
@@ -204,7 +205,7 @@ def test_work_that_is_divided_unevenly_is_divided_not_removed(
     assert fix["step_ns"] == pytest.approx(21.74 * MS, rel=1e-3)
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("name", ["rocm71", "rocm72"])
 def test_copies_are_copies_whoever_writes_them(
     corpus: Path, database_of: Database, name: str

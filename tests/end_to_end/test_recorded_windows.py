@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError
 from traceweave.replay.model import Model
 
@@ -67,6 +67,7 @@ def unmarked(tmp_path: Path) -> traceweave.Run:
     return _open(tmp_path / "traces", tmp_path / "run.duckdb")
 
 
+@nightly
 def test_the_time_between_two_recordings_of_a_rank_is_not_idle(unmarked: traceweave.Run) -> None:
     """Windows of 1.9 and 3.9 ms: nine and nineteen gaps of 100 us."""
     with unmarked as run:
@@ -83,6 +84,7 @@ def test_the_time_between_two_recordings_of_a_rank_is_not_idle(unmarked: tracewe
     assert "inferred from recordings" in health.loc["step time", "verdict"]
 
 
+@nightly
 def test_a_step_before_a_pause_of_the_profiler_ends_with_its_last_op(tmp_path: Path) -> None:
     """Steps 1 and 2 in one file, 5 and 6 in the other: as measured they take 2, 1.9, 2 and 1.9 ms,
     not the 20 ms until the next one that was recorded.
@@ -99,6 +101,7 @@ def test_a_step_before_a_pause_of_the_profiler_ends_with_its_last_op(tmp_path: P
     assert lengths == [2_000_000, 1_900_000, 2_000_000, 1_900_000]
 
 
+@first_at_once()
 @pytest.mark.parametrize(("lost", "verdict"), [({1, 2, 3, 4}, "fit to judge"), ({5}, "unknown")])
 def test_launches_before_the_device_is_recorded_are_no_loss(
     tmp_path: Path, lost: set[int], verdict: str
@@ -112,6 +115,7 @@ def test_launches_before_the_device_is_recorded_are_no_loss(
     assert kinds["verdict"].iloc[0] == verdict
 
 
+@nightly
 def test_a_step_of_a_rank_is_in_one_file(tmp_path: Path) -> None:
     """Two jobs of one container after each other have the same process ids, ranks and steps."""
     for name, start in [("one", 1_000_000), ("two", 31_000_000)]:
@@ -127,6 +131,7 @@ def test_a_step_of_a_rank_is_in_one_file(tmp_path: Path) -> None:
         assert run.sql("SELECT step FROM gpu_ops ORDER BY start_ns").step.tolist() == [4, 9]
 
 
+@first_at_once()
 @pytest.mark.parametrize("database", ["run.duckdb", "run.tw"])
 def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path, database: str) -> None:
     """Two windows of one engine: its batches have no numbers of their own."""
@@ -151,7 +156,7 @@ def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path, dat
             traceweave.ingest([tmp_path / "more"], tmp_path / database, add=True)
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(("length_us", "windows"), [(22, [3_900_000]), (3900, [3_900_000])])
 def test_a_range_beside_the_work_is_no_step(
     tmp_path: Path, length_us: int, windows: list[int]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.api import Run
 
 Ingested = Callable[[Path], Run]
@@ -73,6 +73,7 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
         assert compute_ns == pytest.approx(by_hand, abs=1000)
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("spans", "left"),
     [
@@ -117,6 +118,7 @@ def test_of_an_operator_no_waiting_is_left(
     assert list(found.itertuples(index=False, name=None)) == left
 
 
+@nightly
 def test_a_reduce_scatter_of_gloo_is_the_all_reduce_that_it_is_made_of(
     ingested: Ingested, fixtures: Path
 ) -> None:

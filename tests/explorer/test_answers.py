@@ -118,6 +118,7 @@ def test_totals_of_a_selection_are_the_time_that_lies_in_it(
     assert {row["lane"] for row in one["lanes"]} <= {found["lanes"][0]["lane"]}
 
 
+@nightly
 def test_a_finding_is_told_as_in_the_terminal_and_shown_where_it_is_longest(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_finding_is_told_as_in_the_terminal_and_shown_where_it_is_longest(
     assert places[-1] is None  # a finding that there is not
 
 
+@nightly
 def test_gaps_of_a_finding_are_those_of_its_cause(gpu_run: Path) -> None:
     with traceweave.open(gpu_run) as run:
         gaps = run.gaps().query("rank == 2")
@@ -156,6 +158,7 @@ def test_gaps_of_a_finding_are_those_of_its_cause(gpu_run: Path) -> None:
     assert [(one["rank"], one["duration_ns"]) for one in found] == [(2, longest)]
 
 
+@nightly
 def test_search_goes_through_all_hits_both_ways(explorer: Explorer, run: traceweave.Run) -> None:
     wanted = "AllReduce"
     truth = run.sql(
@@ -264,6 +267,7 @@ def test_short_stretches_of_the_path_are_joined_by_hand(gpu_run: Path) -> None:
         assert len(shown(0)) == 7
 
 
+@nightly
 def test_a_run_that_hardly_leaves_one_rank_shows_its_path_there_without_a_hole(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -358,6 +362,7 @@ def test_who_waits_for_an_analysis_can_be_given_up(explorer: Explorer) -> None:
     assert not lock.locked()
 
 
+@nightly
 def test_a_console_that_is_asked_is_not_closed_for_others(explorer: Explorer) -> None:
     endless = "SELECT count(*) FROM range(1000000000000) AS a(i) WHERE i % 7 = 3"
     with ThreadPoolExecutor(1) as pool:

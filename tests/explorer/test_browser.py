@@ -205,6 +205,7 @@ def test_ranks_unfold_by_keyboard_with_threads_and_gaps(page: Page) -> None:
     page.wait_for_function("() => window.traceweave.data.gaps?.of.size === 4")
 
 
+@nightly
 def test_pinned_ranks_come_first_also_in_a_link(
     page: Page, chromium: Chromium, served: Server
 ) -> None:
@@ -227,6 +228,7 @@ def test_pinned_ranks_come_first_also_in_a_link(
     assert page.evaluate(order) == [0, 1, 2, 3]
 
 
+@nightly
 def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
     page: Page, explorer: Explorer
 ) -> None:
@@ -308,6 +310,7 @@ def _inked_column(page: Page, ns: int) -> int:
     )
 
 
+@nightly
 def test_search_counts_and_goes_from_hit_to_hit(page: Page) -> None:
     page.keyboard.press("/")
     page.keyboard.type("ALLREDUCE")
@@ -392,6 +395,7 @@ def _moments(page: Page, call: str, text: str = "") -> Any:
     )
 
 
+@nightly
 def test_a_time_in_the_search_box_is_gone_to_and_marked(page: Page, explorer: Explorer) -> None:
     field, told = page.locator("#search input"), page.locator("#search output")
     wanted = explorer.run.origin_ns + explorer.run.span_ns // 2 // 1000 * 1000
@@ -423,6 +427,7 @@ def test_a_time_in_the_search_box_is_gone_to_and_marked(page: Page, explorer: Ex
     assert page.evaluate("() => window.traceweave.view.mark") is None
 
 
+@nightly
 def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> None:
     ruler = _box(page, "#ruler")
     page.mouse.move(ruler["x"] + 300, ruler["y"] + 8)
@@ -450,6 +455,7 @@ def test_a_selection_is_summed_and_zoomed_to(page: Page, explorer: Explorer) -> 
     assert page.evaluate("() => window.traceweave.view.selection.from") != selection["from"]
 
 
+@nightly
 def test_a_finding_is_shown_at_its_place_and_all_else_faintly(
     page: Page, chromium: Chromium, served: Server, explorer: Explorer
 ) -> None:
@@ -479,6 +485,7 @@ def test_a_finding_is_shown_at_its_place_and_all_else_faintly(
     assert page.evaluate(kinds) == [True, True, True]
 
 
+@nightly
 def test_the_console_shows_rows_charts_and_the_way_to_an_operation(page: Page) -> None:
     page.get_by_role("button", name="SQL", exact=True).click()
     field = page.get_by_role("textbox", name="SQL")
@@ -512,6 +519,7 @@ def test_a_query_is_stopped(page: Page) -> None:
     expect(page.locator("#pane-console .tools")).to_contain_text("stopped")
 
 
+@nightly
 def test_a_link_leads_back_to_the_view(page: Page, chromium: Chromium, served: Server) -> None:
     page.mouse.click(*_spot(page, 0))
     expect(page.locator("#pane-details")).to_contain_text("launched by")
@@ -542,6 +550,7 @@ def test_a_double_click_zooms_to_an_operation(page: Page) -> None:
     assert last - first == pytest.approx(1.5 * picked["duration_ns"])
 
 
+@nightly
 def test_the_critical_path_has_a_lane(page: Page) -> None:
     pressed = page.get_by_role("button", name="Critical path")
     pressed.click()
@@ -636,6 +645,7 @@ def _soft(page: Page, rank: int) -> int:
     )
 
 
+@nightly
 def test_perfetto_gets_the_selection_by_its_own_messages(
     page: Page, visit: Visit, explorer: Explorer
 ) -> None:

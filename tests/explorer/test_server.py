@@ -313,6 +313,7 @@ def _hear_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@nightly
 def test_serve_reads_traces_first(fixtures: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.duckdb"
     command = [sys.executable, "-m", "traceweave", "serve", "--no-open", "-o", str(out)]

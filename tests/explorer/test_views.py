@@ -312,6 +312,7 @@ def test_a_run_of_nothing_is_shown_as_that(tmp_path: Path) -> None:
         assert len(decode(explorer.whole(asking, 100))["block"]) == 0
 
 
+@nightly
 def test_an_answer_waits_for_levels_that_are_being_made(
     gpu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +366,7 @@ def test_the_first_answer_waits_for_the_first_ranks_only(
         assert (first, pending(patient=True)) == ([1, 2, 3], [])
 
 
+@nightly
 def test_what_later_views_need_is_made_when_no_view_was_asked_for_in_a_while(
     gpu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +388,7 @@ def test_what_later_views_need_is_made_when_no_view_was_asked_for_in_a_while(
         assert made.ready(asking, made.shift, [0, 1, 2, 3]) == [0, 1, 2, 3]
 
 
+@nightly
 def test_who_waits_for_what_is_sharp_does_not_put_it_off(
     gpu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +425,7 @@ def test_levels_of_some_ranks_are_those_of_all(
         assert everything(rank_by_rank) == everything(explorer)
 
 
+@nightly
 def test_a_view_is_blurred_while_its_level_is_made(
     gpu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

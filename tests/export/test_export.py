@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.export.reading import read
+from tests.marks import nightly
 from traceweave.cli.main import main
 from traceweave.errors import TraceweaveError, UsageError
 from traceweave.store.schema import public_relations
@@ -120,6 +121,7 @@ def test_the_command_writes_a_part_of_the_timeline(
     }
 
 
+@nightly
 def test_the_command_names_the_files_after_the_database(
     database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -303,7 +303,7 @@ def test_counters_and_allocator_totals_are_counter_tracks(
     assert memory.counter.unit == memory.counter.UNIT_SIZE_BYTES
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     ("selection", "ops", "samples"),
     [
@@ -345,6 +345,7 @@ def test_memory_in_use_is_summed_where_the_trace_has_no_totals(
     assert samples == [(1100, 7.0)]
 
 
+@nightly
 def test_gaps_exposed_communication_and_the_critical_path_come_on_demand(
     simulated: Path, tmp_path: Path
 ) -> None:
@@ -469,6 +470,7 @@ def test_events_that_are_no_ops_have_tracks_that_say_what_they_are(
     }
 
 
+@nightly
 def test_processes_without_a_rank_are_there_unless_ranks_are_chosen(
     small: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:
@@ -487,6 +489,7 @@ def test_processes_without_a_rank_are_there_unless_ranks_are_chosen(
     assert 50 not in written(small, tmp_path, ranks=(0,)).by_op()
 
 
+@nightly
 def test_a_rank_whose_clock_is_not_fitted_says_so(
     small: duckdb.DuckDBPyConnection, tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def covered_ms(ops: pd.DataFrame, apart_ns: int) -> float:
     return covered / 1e6
 
 
+@nightly
 def test_ranks_of_a_timeline_can_be_chosen(run: traceweave.Run) -> None:
     axes = run.plot.timeline(step=3, ranks=[2, 0])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "0"]
@@ -149,6 +150,7 @@ def test_ranks_of_a_timeline_can_be_chosen(run: traceweave.Run) -> None:
         run.plot.timeline(step=99)
 
 
+@nightly
 def test_tails_and_bandwidths_are_those_of_the_analyses(
     simulated_database: Callable[..., Path],
 ) -> None:

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
@@ -59,12 +59,14 @@ def test_merged_buckets_have_one_latency(empty_run: duckdb.DuckDBPyConnection) -
     assert _gain(model, "bucket_mb=1.5 bytes=0-1.5e6") == pytest.approx(0)
 
 
+@nightly
 def test_a_merged_bucket_is_there_with_its_last_part(empty_run: duckdb.DuckDBPyConnection) -> None:
     # the second is there at 60: one of 2 MB is done at 84, the two at 74
     model = _run(empty_run, [(9, 10, 24, 1), (59, 60, 74, 1), (73, 74, 98, 2)], 120)
     assert _gain(model, "bucket_mb=2") == pytest.approx(-10)
 
 
+@nightly
 def test_a_bucket_is_divided_where_gradients_came_before_it(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -78,7 +80,7 @@ def test_a_bucket_is_divided_where_gradients_came_before_it(
     assert _gain(model, "bucket_mb=0.1") == pytest.approx(108 - (24 + 200))
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.analyses import Parameter, find
 from traceweave.replay.full_queues import DEPTH
@@ -47,7 +47,7 @@ def test_the_only_step_is_as_long_as_steps_says(
     assert answer.gain_ns == pytest.approx(gain, abs=1 * MS + 5 * US)
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("start", "gain"),
     # code that is loaded in the call holds up what is launched at its end, not what began before;
@@ -73,6 +73,7 @@ def test_a_long_launch_launches_at_its_end(
 
 
 # what was wrong: the wait for the first batch of a real run, before its first kernels, compiled
+@first_at_once()
 @pytest.mark.parametrize(("name", "kind"), [("next", "compilation"), (LOADER, "data_loading")])
 def test_a_pause_before_code_is_loaded_is_for_data_where_the_host_gets_some(
     empty_run: duckdb.DuckDBPyConnection, name: str, kind: str
@@ -92,6 +93,7 @@ def test_a_pause_before_code_is_loaded_is_for_data_where_the_host_gets_some(
 
 
 # what was wrong: a program that fills its arrays before its only kernel compiled for 315 ms
+@first_at_once()
 @pytest.mark.parametrize(("recorder", "kind"), [("kineto", "compilation"), ("nsys", "launch")])
 def test_a_launch_that_loads_what_is_there_ends_no_compilation_where_loads_are_recorded(
     empty_run: duckdb.DuckDBPyConnection, recorder: str, kind: str
@@ -140,6 +142,7 @@ def test_a_queue_is_as_deep_for_replay_as_for_the_analysis() -> None:
     )
 
 
+@nightly
 def test_where_queues_are_full_the_gpu_is_the_bottleneck(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -153,6 +156,7 @@ def test_where_queues_are_full_the_gpu_is_the_bottleneck(
 
 
 # what was wrong: windows met on the rank's own clock, and not on the common one
+@nightly
 def test_windows_tile_though_the_clock_steps(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Three windows of 50 us, in each of which 20 are an op; the clock steps by 3 us at 60."""
     run = Builder(empty_run)
@@ -195,6 +199,7 @@ def test_a_pause_that_ends_a_step_ends_it_sooner(empty_run: duckdb.DuckDBPyConne
 
 
 # what was wrong: a pause before a copy that held up its call had nothing to be like
+@nightly
 @pytest.mark.parametrize("paused", [[12], [7, 12]], ids=["held up", "more calls"])
 def test_a_pause_of_one_rank_is_priced_whatever_it_does_then(
     empty_run: duckdb.DuckDBPyConnection, paused: list[int]
@@ -218,6 +223,7 @@ def test_a_pause_of_one_rank_is_priced_whatever_it_does_then(
 
 
 # what was wrong: without its synchronizations a program freed memory beside its kernels
+@nightly
 @pytest.mark.parametrize(
     ("name", "sync", "allocator"),
     [("cudaFree_v3020", 0, 1), ("cudaFreeAsync_v11020", 1, 1)],
@@ -239,6 +245,7 @@ def test_memory_is_not_freed_before_the_device_is_done(
     assert gains == pytest.approx([sync * MS, allocator * MS, 1 * MS], abs=20 * US)
 
 
+@nightly
 def test_waits_are_removed_where_an_operator_is_named(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Three ops of 2 ms, a wait for the first and another for the second, 1 ms of the host each."""
     run = Builder(empty_run)

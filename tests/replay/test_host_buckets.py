@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.replay.model import Model
 
@@ -71,6 +72,7 @@ def test_what_called_and_what_was_woken_goes_with_the_bucket(
     assert _gain(_write(empty_run, 1)) == pytest.approx([20])
 
 
+@nightly
 def test_what_transfers_hold_up_goes_with_their_time(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -80,6 +82,7 @@ def test_what_transfers_hold_up_goes_with_their_time(
 
 
 # what was wrong: of what ended soon after an operator began only the last was looked at
+@nightly
 def test_an_operator_waited_for_what_had_ended_when_it_began(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -104,6 +107,7 @@ def test_an_operator_waited_for_what_had_ended_when_it_began(
     assert answer.gain_ns / US == pytest.approx(20)
 
 
+@nightly
 def test_parameters_that_the_host_gathers_are_asked_for_a_unit_earlier(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -133,6 +137,7 @@ def test_parameters_that_the_host_gathers_are_asked_for_a_unit_earlier(
     assert answer.gain_ns / US == pytest.approx(20, abs=0.1)
 
 
+@first_at_once()
 @pytest.mark.parametrize("inside", [False, True], ids=["after an operator", "inside one"])
 def test_the_host_asks_for_no_collective_that_is_gone(
     empty_run: duckdb.DuckDBPyConnection, inside: bool
@@ -164,6 +169,7 @@ def test_the_host_asks_for_no_collective_that_is_gone(
     assert answer.predicted_step_ns / US == (23 + 33) / 2
 
 
+@nightly
 def test_a_pause_is_one_whatever_the_rank_runs_beside_it(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -192,6 +198,7 @@ def test_a_pause_is_one_whatever_the_rank_runs_beside_it(
     assert answer.gain_ns == pytest.approx(50 * US, abs=3 * US)
 
 
+@nightly
 @pytest.mark.parametrize(("between", "gain"), [(2, 40), (30, 0)])
 def test_what_comes_one_right_after_the_other_can_be_one(
     empty_run: duckdb.DuckDBPyConnection, between: int, gain: int

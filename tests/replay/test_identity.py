@@ -95,6 +95,7 @@ def test_a_real_nsys_run(name: str, database_of: Callable[..., Path], corpus: Pa
     check(database_of(corpus / "nsys" / f"{name}.sqlite"))
 
 
+@nightly
 @pytest.mark.parametrize(
     "name",
     at_once(GLOO, "ddp_gloo_straggler"),

@@ -68,6 +68,7 @@ def test_a_gather_needs_no_compute_before_it_and_is_needed_by_what_follows(
     assert gain(on_one_stream(empty_run, "all_gather")) == pytest.approx(8)
 
 
+@nightly
 def test_some_collectives_alone_may_have_it(empty_run: duckdb.DuckDBPyConnection) -> None:
     model = on_one_stream(empty_run, "all_to_all")
     assert gain(model, "step=1 stream=7 stream=own") == pytest.approx(8)
@@ -95,6 +96,7 @@ def test_what_makes_no_sense_is_refused(
         gain(on_one_stream(empty_run, "all_to_all"), text)
 
 
+@nightly
 def test_six_exchanges_that_share_their_stream(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -107,6 +109,7 @@ def test_six_exchanges_that_share_their_stream(
     assert "by replay at most 12.5 ms per step" in whole["first_change"]
 
 
+@nightly
 def test_a_run_whose_collectives_have_one_is_told_so(
     corpus: Path, database_of: Callable[..., Path]
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.marks import nightly
 from traceweave.replay.likeness import lower_quantiles
 from traceweave.replay.rows import Tables
 from traceweave.store.database import open_database
@@ -15,6 +16,7 @@ from traceweave.store.database import open_database
 RENAME = "CREATE OR REPLACE TEMP TABLE tw_replay_names AS SELECT 0 AS name_id, 'other' AS name"
 
 
+@nightly
 def test_names_are_numbered_once_where_nothing_changes(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

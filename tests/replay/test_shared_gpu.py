@@ -13,7 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
@@ -24,7 +24,7 @@ from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     ("trace", "scenario", "real_ms"),
     [
@@ -52,6 +52,7 @@ def test_a_defect_that_is_mended_gains_what_was_predicted(
     assert known < 0.2 * real_ms
 
 
+@first_at_once()
 @pytest.mark.parametrize("inner", [True, False], ids=["in the operator", "after it"])
 def test_streams_that_a_collective_orders_do_not_hold_up_compute(
     empty_run: duckdb.DuckDBPyConnection, inner: bool
@@ -104,6 +105,7 @@ def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
     assert _before(rank, place, ready, used).tolist() == [FAR, 2, FAR]
 
 
+@nightly
 def test_a_host_asks_for_no_bucket_that_was_merged(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Four operators of 100 us each launch an all-reduce of 10; the step ends with a kernel that
     waits for the last. Of one bucket three operators are gone, 300 us."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import duckdb
 
 from tests.analyses.builders import Builder
+from tests.marks import nightly
 from traceweave.replay.model import Model
 
 US = 1000
 
 
+@nightly
 def test_what_times_tell_goes_in_no_circle(empty_run: duckdb.DuckDBPyConnection) -> None:
     """Of 253 ms kernels, times may contradict each other by 200 us. Seven copies of 1 us before
     one of another stream cannot wait for that, which waits for the last of them.

@@ -108,6 +108,7 @@ def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Ker
     return Model(run.con)
 
 
+@nightly
 def test_steps_that_are_named_are_compared_one_by_one(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -125,6 +126,7 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "step=1-2 rank=0,1 kind=compute like=mean")[0] == 30
 
 
+@nightly
 def test_what_ranks_do_unequally_often_can_be_divided_evenly(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -138,6 +140,7 @@ def test_what_ranks_do_unequally_often_can_be_divided_evenly(
     assert predicted(model, "kind=compute like=mean")[0] == pytest.approx(50 / 3 + 10, abs=0.01)
 
 
+@nightly
 def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
@@ -193,6 +196,7 @@ def test_extra_calls_of_a_recorded_rank_cost_what_they_take(
     assert f"By replay '{scenarios[0]}' gains {removed / MS:.1f} ms" in found["evidence"]
 
 
+@nightly
 def test_a_sum_that_a_thread_asks_for_after_a_barrier_waits_for_it(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -202,6 +206,7 @@ def test_a_sum_that_a_thread_asks_for_after_a_barrier_waits_for_it(
     assert gain == pytest.approx(40 * MS, rel=0.01)
 
 
+@nightly
 def test_a_stage_keeps_the_work_that_no_other_stage_has(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -223,6 +228,7 @@ def test_a_call_that_returns_with_its_collective_waits_for_it(
     assert (rows["gain_ns"] - 60 * MS).abs().max() < 2 * MS
 
 
+@nightly
 def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -245,6 +251,7 @@ def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(
     assert by_rank.count().tolist() == by_rank.sum().tolist() == [15, 20, 18, 16]
 
 
+@nightly
 def test_a_sleep_that_is_gone_shortens_the_step_by_its_length(
     database_of: Callable[..., Path], fixtures: Path
 ) -> None:
@@ -369,6 +376,7 @@ def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], 
             assert step == pytest.approx(run.steps()["length_ns"].mean(), rel=0.002)
 
 
+@nightly
 def test_operators_and_classes_are_selected(simulated_database: Callable[[Config], Path]) -> None:
     with traceweave.open(simulated_database(FOUR_RANKS)) as run:
         found = run.what_if(
@@ -444,6 +452,7 @@ def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
     assert both > 2 * compute
 
 
+@nightly
 def test_names_and_classes_are_those_of_collectives_and_copies_too(
     database_of: Callable[..., Path], corpus: Path
 ) -> None:
@@ -511,6 +520,7 @@ def test_buckets_that_wait_for_their_turn_are_merged(
         assert 0.5 * none < merged < none
 
 
+@nightly
 def test_a_prediction_is_held_against_the_run_recorded_after_the_fix(
     fixtures: Path, database_of: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -527,6 +537,7 @@ def test_a_prediction_is_held_against_the_run_recorded_after_the_fix(
     assert "by is 'scenario' then" in capsys.readouterr().err
 
 
+@nightly
 def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:

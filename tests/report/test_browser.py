@@ -204,6 +204,7 @@ def test_a_large_heat_map_is_pixels_and_the_page_of_many_ranks_is_small(
     assert page.stat().st_size < 5_000_000
 
 
+@nightly
 def test_a_script_that_slipped_into_the_page_would_not_run(
     page_of: MakePage, tmp_path: Path, chromium: Chromium
 ) -> None:

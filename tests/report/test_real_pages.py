@@ -94,6 +94,7 @@ def test_the_numbers_of_a_step_are_in_one_row(simulated: Path, chromium: Chromiu
     assert len(set(found)) == 1
 
 
+@nightly
 def test_the_wheel_is_given_back_and_a_card_leads_to_its_place(
     simulated: Path, chromium: Chromium
 ) -> None:

@@ -114,6 +114,7 @@ def test_the_policy_allows_exactly_the_scripts_of_the_page(page_of: MakePage) ->
     assert html.index("Content-Security-Policy") < html.index("<style>")
 
 
+@nightly
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     changes = """
         UPDATE sources SET path = getvariable('kernel'), message = getvariable('kernel');

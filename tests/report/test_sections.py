@@ -278,6 +278,7 @@ def test_kinds_of_events_that_are_not_read_make_no_input_incomplete(
         )
 
 
+@nightly
 def test_damaged_events_of_a_whole_file_are_missing(corpus: Path, tmp_path: Path) -> None:
     """What was wrong: the page took all that is not stored of such a file for kinds not read."""
     trace = shutil.copy(corpus / "nsys" / "sgemm__2023.2.sqlite", tmp_path / "damaged.sqlite")

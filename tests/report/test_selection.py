@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.marks import nightly
 from traceweave.report.selection import (
     HIGHEST,
     LOWEST,
@@ -59,6 +60,7 @@ def test_a_rank_of_unknown_value_is_shown() -> None:
     assert 30 in [row["rank"] for row in chosen.rows]
 
 
+@nightly
 @given(st.lists(st.integers(0, 9), min_size=MANY_RANKS + 1, max_size=200))
 def test_a_selection_has_its_size_and_holds_highest_and_lowest(values: list[int]) -> None:
     chosen = select_ranks(_rows(list(values)), lambda row: row["value"])

@@ -277,6 +277,7 @@ def test_a_long_name_is_cut_and_the_data_is_plain_json(make_run: MakeRun) -> Non
     assert json.loads(json.dumps(chart, allow_nan=False)) == chart
 
 
+@nightly
 @pytest.mark.browser
 def test_the_drawing_zooms_moves_and_tells_names_as_text(
     shared_run: MakeRun, tmp_path: Path, chromium: Chromium

@@ -11,7 +11,7 @@ import duckdb
 import orjson
 import pytest
 
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome, forget, load_file, unaccounted
 from traceweave.store.database import open_database
@@ -104,6 +104,7 @@ def test_every_event_of_an_nsys_export(con: duckdb.DuckDBPyConnection, fixtures:
     assert outcome.stored > 1000
 
 
+@first_at_once()
 @pytest.mark.parametrize("kind", ["dur", "ts"])
 def test_a_kind_of_loss_is_counted_once_per_event(
     load: Load, con: duckdb.DuckDBPyConnection, kind: str

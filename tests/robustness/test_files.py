@@ -41,6 +41,7 @@ NAMES = [
 ]  # fmt: skip
 
 
+@nightly
 def test_files_of_any_name_are_read_by_name_or_by_folder(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -62,6 +63,7 @@ def test_files_of_any_name_are_read_by_name_or_by_folder(tmp_path: Path) -> None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["in", "run.duckdb"]
 
 
+@nightly
 def test_messages_stay_on_one_line_and_reach_no_terminal(tmp_path: Path) -> None:
     bad = os.fsencode(tmp_path) + b"/rank0 \x1b[31m\n\xe9.json"
     Path(os.fsdecode(bad)).write_bytes(b"oops")
@@ -121,6 +123,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@nightly
 def test_what_may_not_be_read_is_reported_and_the_rest_loaded(open_folder: Path) -> None:
     folder = open_folder / "in"
     (folder / "closed").mkdir(parents=True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.chromium import Chromium
+from tests.marks import nightly
 from traceweave import api
 from traceweave.cli.main import main
 
@@ -126,6 +127,7 @@ def page(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page
 
 
+@nightly
 def test_nothing_is_written_but_the_output(database: Path, page: Path, tmp_path: Path) -> None:
     assert main(["export", str(database), "-o", str(tmp_path / "out"), "--to", "parquet"]) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -162,6 +164,7 @@ def test_the_page_forbids_everything_that_it_does_not_need(page: Path) -> None:
         assert "unsafe-eval" not in value
 
 
+@nightly
 @pytest.mark.browser
 def test_in_a_browser_no_script_runs_and_no_request_leaves(page: Path, chromium: Chromium) -> None:
     with chromium.open(page) as visit:

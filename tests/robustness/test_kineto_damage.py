@@ -159,7 +159,7 @@ FOREIGN: list[Row] = [
 ROWS = [*LAYOUT, *VALUES, *TOP, *FOREIGN]
 
 
-@pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::7]), ids=[row[0] for row in ROWS])
+@pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::14]), ids=[row[0] for row in ROWS])
 def test_a_damaged_file_has_its_promised_outcome(
     row: Row, load: Load, con: duckdb.DuckDBPyConnection
 ) -> None:
@@ -189,6 +189,7 @@ def test_mended_names_are_what_was_meant(load: Load, con: duckdb.DuckDBPyConnect
     ]
 
 
+@nightly
 def test_events_out_of_order_are_loaded_like_ordered_ones(
     load: Load, con: duckdb.DuckDBPyConnection
 ) -> None:
@@ -230,7 +231,6 @@ def test_an_event_too_large_is_left_out_and_counted(
     assert outcome.damaged == "an event is larger than 64 MiB"
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     ("name", "data", "reason"),
     [
@@ -264,12 +264,14 @@ def test_a_huge_value_beside_the_events_is_one_line_at_once(
     assert f"failed: {tmp_path}/rank1.json: {reason}\n" in capsys.readouterr().err
 
 
+@nightly
 def test_a_large_value_beside_the_events_is_no_obstacle(load: Load) -> None:
     outcome = load(document(GOOD, top=b'"schemaVersion":1,"note":"%b",' % (b"x" * (20 << 20))))
 
     assert (outcome.kind, outcome.stored) == ("fully", 1)
 
 
+@nightly
 @pytest.mark.parametrize("keys", [30_000, pytest.param(100_000, marks=nightly)])
 def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int) -> None:
     """They take more than a block, after which the array comes."""
@@ -285,9 +287,8 @@ def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int
     assert time.process_time() - began < 20
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("apart", [1511, 503, 29])
-@first_at_once()
 @pytest.mark.parametrize("indent", [2, None])
 @pytest.mark.parametrize("pack", at_once([bytes, gzip.compress], bytes))
 def test_zeros_at_any_place_cost_what_they_cover_and_are_said(

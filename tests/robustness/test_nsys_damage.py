@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import at_once, first_at_once
+from tests.marks import at_once, first_at_once, nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome
 from traceweave.cli.main import main
@@ -31,6 +31,7 @@ def accounted(outcome: Outcome) -> bool:
 
 
 @pytest.mark.parametrize("share", at_once([0.0001, 0.001, 0.1, 0.5, 0.9, 0.99, 0.9999], 0.9999))
+@first_at_once()
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
     data = gzip.compress(export, 1) if packed else export
@@ -66,6 +67,7 @@ def write_ahead(data: bytes) -> bytes:
     return data[:18] + b"\x02\x02" + data[20:]
 
 
+@first_at_once()
 @pytest.mark.parametrize("change", [bytes, write_ahead])
 def test_an_export_that_another_program_holds_open(
     load: Load, export: bytes, tmp_path: Path, change: Callable[[bytes], bytes]
@@ -88,6 +90,7 @@ FOREIGN = [
 ]  # fmt: skip
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(("name", "script"), FOREIGN)
 def test_foreign_databases_are_refused_or_give_nothing(
     load: Load, tmp_path: Path, name: str, script: str
@@ -128,6 +131,7 @@ def test_the_table_of_a_damaged_page_is_named(load: Load, fixtures: Path, table:
     assert outcome.stored == 3157 or table == "OSRT_API"
 
 
+@nightly
 def test_a_real_export_with_a_damaged_page_is_partial(
     corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -149,6 +153,7 @@ def test_a_real_export_with_a_damaged_page_is_partial(
     assert capsys.readouterr().err.startswith(f"partial: {tmp_path}/report.sqlite: {reason}\n")
 
 
+@first_at_once()
 @pytest.mark.parametrize(("table", "lacks_events"), [("OSRT_API", True), ("ThreadNames", False)])
 def test_what_a_damaged_page_held_is_not_known_if_it_held_events(
     fixtures: Path, tmp_path: Path, table: str, lacks_events: bool

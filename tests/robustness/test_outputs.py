@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.robustness.loading import RUN
 from tests.robustness.output_kills import COMMANDS, Outputs
 from traceweave.cli.main import main
@@ -175,7 +175,7 @@ def test_a_named_pipe_gets_parquet_and_the_timeline(tmp_path: Path, database: Pa
     assert traced == file.read_bytes()
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("name", ["/dev/stdout", "-"])
 def test_stdout_by_name_is_written_to_and_not_replaced(
     tmp_path: Path, database: Path, name: str

@@ -78,7 +78,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("room", [20_000, 0, 200_000])
 def test_a_full_disk_leaves_the_old_database_and_one_line(
     tmp_path: Path, made: Path, fixtures: Path, room: int
@@ -173,7 +173,7 @@ DATABASES = [
 ]
 
 
-@first_at_once(4)
+@first_at_once(2)
 @pytest.mark.parametrize(("change", "message", "replaceable"), DATABASES)
 def test_a_file_that_is_no_database_of_ours_is_refused(
     tmp_path: Path,
@@ -202,6 +202,7 @@ def test_a_file_that_is_no_database_of_ours_is_refused(
     assert replaceable or database.read_bytes() == before
 
 
+@nightly
 def test_damaged_rows_are_one_line_in_every_command(
     tmp_path: Path, fixtures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -81,6 +81,7 @@ def test_a_real_gzip_cut_at_any_byte_gives_nearly_every_event_before_the_cut(
     assert len(found) >= sum(end <= len(text) * (cut / len(packed)) * 0.8 for end in ends) - 50
 
 
+@nightly
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_a_gzip_with_a_wrong_byte_loses_at_most_what_follows_it(data: st.DataObject) -> None:

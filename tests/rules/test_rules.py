@@ -21,7 +21,7 @@ import traceweave
 from tests.analyses.builders import Builder, found_by
 from tests.analyses.flops_run import gpu_named
 from tests.conftest import MakeOnce
-from tests.marks import at_once, nightly
+from tests.marks import at_once, first_at_once, nightly
 from tests.rewritten import unlisted
 from traceweave.analyses import rules
 
@@ -902,6 +902,7 @@ def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Databas
     assert 0 < row["cost_ns"] < row["bound_ns"]
 
 
+@nightly
 def test_a_cost_above_the_time_itself_says_why(corpus: Path, database_of: Database) -> None:
     with traceweave.open(database_of(corpus / "kineto" / "diff_control")) as run:
         rows = run.stream_analysis("findings").read_all().to_pylist()
@@ -936,6 +937,7 @@ def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found
     assert before["advice"].startswith("Record more steps: what this work waited for was not")
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
@@ -957,6 +959,7 @@ def test_what_is_read_from_the_gpu_is_not_told_to_pin_its_batches(
     assert row["advice"].startswith(advice)
 
 
+@nightly
 def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
     empty_run: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -981,6 +984,7 @@ def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
 
 
 # what was wrong: cuDNN timing its algorithms was "remove .item()", one round of kernels CUDA graphs
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("inside", "runs", "sync", "launch"),
     [
@@ -1022,6 +1026,7 @@ def test_advice_fits_what_waits_and_what_repeats(
 
 
 # what was wrong: a pause of one rank in every second step was a matter of the beginning
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("late", "is_out", "found"),
     [((0, 3), False, True), ((0, 3, 5), False, False), ((0, 3, 5), True, True)],
@@ -1052,6 +1057,7 @@ def test_a_start_is_uneven_where_that_does_not_come_back(
 
 
 # what was wrong: where the host had other work than launching, CUDA graphs were to help
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("name", "class_", "advice"),
     [
@@ -1087,6 +1093,7 @@ def test_one_gap_is_no_matter_of_launching(
 
 
 # what was wrong: products alone were to be compiled, and to use fused attention
+@first_at_once()
 @pytest.mark.parametrize(
     ("beside", "advice"),
     [
@@ -1112,6 +1119,7 @@ def test_kernels_are_to_be_fused_where_there_are_some_to_fuse(
 
 # what was wrong: 'lower precision' for kernels in 16 bits, 'fused optimizers' for a fused one,
 # 'fused attention' for the softmax of a loss, and torch.compile for what it had traced already
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "optimizer", "inside", "advice"),
     [
@@ -1142,6 +1150,7 @@ def test_what_a_program_has_already_is_not_advised(
     assert row["advice"] == f"Faster kernels: {advice}see kernels"
 
 
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("gpu", "beside", "found"),
     [

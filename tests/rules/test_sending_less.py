@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave.analyses import shared_rows
 
 
@@ -35,6 +36,7 @@ def test_what_has_16_bits_is_in_lower_precision(
     assert found["sharded"] == "shards within a node only, fewer gathers"
 
 
+@nightly
 def test_all_uses_of_a_third_or_more_are_named(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:

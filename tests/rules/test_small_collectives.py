@@ -9,10 +9,12 @@ from pathlib import Path
 import duckdb
 
 import traceweave
+from tests.marks import nightly
 
 
 # what was wrong: one collective of 1,536 that ended on a rank before it began on another left the
 # clocks too wide for any transfer, and nothing was said
+@nightly
 def test_small_collectives_are_named_where_no_transfer_is_resolved(
     fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, found_by
+from tests.marks import nightly
 
 MS = 1_000_000
 
@@ -76,6 +77,7 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
 
 
 # what was wrong: nothing named where copies were 49 % of the cost, and to look for other load
+@nightly
 def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:

@@ -79,6 +79,7 @@ def test_equal_stages_are_none(build: Builder) -> None:
     assert found(build.con) == []
 
 
+@nightly
 def test_a_single_slow_rank_makes_no_stage_longer(build: Builder) -> None:
     for first, slow in ((0, 2), (2, 1)):
         build.group(first, [first, first + 1], role="pp", role_source="name")

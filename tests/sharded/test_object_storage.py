@@ -236,6 +236,7 @@ def test_workers_write_into_a_bucket(bucket: str, traces: Path, database_of: Dat
     assert_nothing_secret(*contents(bucket).values())
 
 
+@nightly
 def test_an_ingest_that_fails_leaves_nothing(bucket: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"traceEvents": [')
     with pytest.raises(InputError):
@@ -280,6 +281,7 @@ def test_errors_name_no_secret(
     assert_nothing_secret(said.out, said.err)
 
 
+@nightly
 def test_a_presigned_url_is_read_and_not_kept(
     traces: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -379,6 +381,7 @@ def test_sqlite_is_copied_once_and_only_where_it_is_an_export(
     assert not copied[0].exists()
 
 
+@nightly
 def test_a_report_is_copied_and_exported_here(
     bucket: str, fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -162,6 +162,7 @@ def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     assert traceweave.verify(run) > 0
 
 
+@nightly
 def test_another_run_is_not_added(traces: Path, fixtures: Path, copy: Path) -> None:
     before = files(copy)
     with pytest.raises(InputError):
@@ -187,6 +188,7 @@ def test_what_is_no_run_is_not_replaced(traces: Path, tmp_path: Path) -> None:
     assert (tmp_path / "run.tw" / "thesis.txt").read_text() == "mine"
 
 
+@nightly
 def test_an_ingest_that_fails_leaves_the_run_that_was_there(copy: Path, tmp_path: Path) -> None:
     before = {path: (copy / path).read_bytes() for path in files(copy)}
     (tmp_path / "bad.json").write_text('{"traceEvents": [')
@@ -196,6 +198,7 @@ def test_an_ingest_that_fails_leaves_the_run_that_was_there(copy: Path, tmp_path
         assert {path: (copy / path).read_bytes() for path in files(copy)} == before
 
 
+@nightly
 def test_a_new_run_takes_the_place_of_the_old(copy: Path, traces: Path) -> None:
     traceweave.ingest(rank_file(traces, 3), copy)
     with traceweave.open(copy) as run:

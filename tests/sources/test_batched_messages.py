@@ -15,7 +15,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.sources.test_kineto_load import kernel, launch, load_file, span
 
 Events = list[dict[str, Any]]
@@ -80,6 +80,7 @@ def test_a_kernel_does_the_messages_before_its_launch(load: Any) -> None:
     ] == (1, 2)
 
 
+@nightly
 def test_a_message_outside_of_a_group_is_of_its_own_kernel(load: Any) -> None:
     alone = [message(0, "send", 2, dur=4), launch(1, 1, 4), kernel(SEND_RECV, 8, 3, 4)]
     query = load([*alone, *batch(10, 5)])
@@ -104,6 +105,7 @@ def test_messages_before_the_launch_of_another_kernel_are_nobodys(load: Any) -> 
     assert [row[:2] for row in query(MESSAGES)] == [("unknown", None)]
 
 
+@nightly
 def test_messages_of_another_thread_are_not_taken(load: Any) -> None:
     events = batch(0, 5)
     events[0]["tid"] = 10
@@ -127,6 +129,7 @@ def test_of_two_ranks_the_other_is_the_peer(load: Any) -> None:
     ]
 
 
+@first_at_once()
 @pytest.mark.parametrize(("batches", "op"), [(8, "send"), (7, "unknown")])
 def test_a_kernel_from_before_the_window_does_what_all_others_of_its_stream_do(
     load: Any, batches: int, op: str
@@ -191,7 +194,7 @@ def ingest_ring(
     return traceweave.open(folder / "run.duckdb")
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("turns", [True, False])
 def test_every_send_meets_the_receive_of_its_round(tmp_path: Path, turns: bool) -> None:
     """Kernels from before the window as well, where all others of the stream do the same."""
@@ -212,6 +215,7 @@ def test_every_send_meets_the_receive_of_its_round(tmp_path: Path, turns: bool) 
     assert found == {(r, after(r, n, turns), n) for r in range(RANKS) for n in range(first, ROUNDS)}
 
 
+@nightly
 def test_messages_that_do_not_say_to_whom_are_no_collective(tmp_path: Path) -> None:
     """What was wrong: ranks 1 and 3, whose first kernels say nothing, were joined in them."""
     with ingest_ring(tmp_path, turns=True) as run:

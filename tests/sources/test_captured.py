@@ -69,6 +69,7 @@ def test_a_group_without_a_label_is_known_by_its_members(fixtures: Path, tmp_pat
     assert found[0, 1, 2, 3] == ("unknown", nothing, None)
 
 
+@nightly
 def test_ranks_that_contradict_each_other_say_nothing(fixtures: Path, tmp_path: Path) -> None:
     told = {
         n: {"groups": [_group("3", [0, 1], role)]}
@@ -142,6 +143,7 @@ def test_what_nsys_cannot_know_lies_beside_its_report(fixtures: Path, tmp_path: 
     assert events[0].num_rows > 0
 
 
+@nightly
 def test_a_damaged_sidecar_fails_alone(fixtures: Path, tmp_path: Path) -> None:
     shutil.copy(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", tmp_path)
     (tmp_path / "rank0_step4-7.capture.json").write_bytes(_sidecar(0)[:-9])

@@ -23,7 +23,7 @@ REDUCE = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096u
 CLASSES = "SELECT category, class, class_source FROM gpu_ops ORDER BY op_id"
 
 
-@first_at_once(4)
+@first_at_once(2)
 @pytest.mark.parametrize(
     ("operator", "name", "class_", "source"),
     [
@@ -97,6 +97,7 @@ def test_a_kernel_that_an_operator_launched_is_no_communication_for_a_word_in_it
     assert query("SELECT count(*) FROM collectives") == [(0,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize("around", [("custom::add", 0, 20), ("aten::add", 0, 3)])
 def test_outside_of_such_an_operator_the_name_decides(
     load: Any, around: tuple[str, int, int]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.marks import nightly
 from traceweave.replay.model import Model
 
 RANKS = 2
@@ -53,6 +54,7 @@ def test_compiled_code_is_compute(run: traceweave.Run) -> None:
     assert rows.loc[0].tolist() == [compute_ns - 200_000, 400_000, 0]
 
 
+@nightly
 def test_what_is_asked_for_after_compute_comes_as_much_earlier(run: traceweave.Run) -> None:
     """Compute in half the time, of which rank 1 has most; transfers take as long as before."""
     with run:

@@ -83,7 +83,7 @@ HOSTILE = {
 }
 
 
-@first_at_once(5)
+@first_at_once(2)
 @pytest.mark.parametrize("name", at_once(HOSTILE, *HOSTILE.keys() - {"memo bomb"}))
 def test_a_hostile_dump_is_refused_in_one_line(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -111,6 +111,7 @@ def test_a_dump_of_a_gigabyte_is_refused_unread(tmp_path: Path) -> None:
         read_dump(path)
 
 
+@nightly
 def test_values_are_counted_before_they_are_made(tmp_path: Path) -> None:
     path = tmp_path / "_dump_0"
     path.write_bytes(b"\x80\x02" + b"]" * 5_000_001 + b".")
@@ -137,7 +138,7 @@ def test_what_is_no_operation_is_counted(tmp_path: Path) -> None:
         assert run.issues().set_index("kind").loc["no operation", "events"] == 2
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("names", "ranks"),
     [

@@ -121,7 +121,7 @@ def test_of_several_groups_none_is_taken(
     ).fetchall() == [(None,)]
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     "events",
     [

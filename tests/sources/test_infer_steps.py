@@ -94,6 +94,7 @@ def test_what_is_not_unmistakable_is_not_inferred(config: Config, why: str, tmp_
     assert _sources(_ingest(config, tmp_path, marks=False)) == [], why
 
 
+@nightly
 def test_marks_win(tmp_path: Path) -> None:
     database = _ingest(Config(ranks=1, steps=6, layers=2), tmp_path, marks=True)
     assert _sources(database) == [(0, "ProfilerStep", 6)]

@@ -67,7 +67,7 @@ def test_processes_are_the_ranks_with_the_same_process_id(traces: Path) -> None:
         ]  # fmt: skip
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("hash_", "pid", "notes"),
     [

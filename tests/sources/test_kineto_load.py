@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError
 from traceweave.ingestion import ingest
 from traceweave.sources import kineto
@@ -155,7 +155,7 @@ def test_calls_with_equal_arguments_have_equal_hashes(load: Any) -> None:
     assert query("SELECT sequence FROM host_ops WHERE sequence > 0 ORDER BY op_id") == [(5,), (6,)]
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "class_"),
     [
@@ -281,7 +281,7 @@ def test_marks_counters_memory_and_metadata_are_kept(load: Any) -> None:
     ) == [("cuda:2", "free", -512, 4096, 1024, 2048)]
 
 
-@first_at_once(2)
+@first_at_once()
 @pytest.mark.parametrize(
     ("models", "name"), [(("H100", "H100"), "H100"), (("H100", "T4"), None), ((), None)]
 )
@@ -294,6 +294,7 @@ def test_a_device_that_is_not_listed_has_the_model_that_all_have(
     assert query("SELECT device, gpu_name FROM ranks") == [(6, name)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(("kind", "device"), [(0, "cpu"), (6, "hip:2"), (20, "20:2")])
 def test_memory_is_of_the_device_that_the_event_names(load: Any, kind: int, device: str) -> None:
     memory = {"Bytes": 8, "Total Allocated": 8, "Device Type": kind, "Device Id": 2}
@@ -344,6 +345,7 @@ def test_collective_keys_on_the_host_operation_around_the_launch(load: Any) -> N
     assert query("SELECT host_op_id FROM collectives") == [(1_000_000_000,)]
 
 
+@first_at_once()
 @pytest.mark.parametrize(("name", "place"), [("broadcast", 2), ("all_gather", None)])
 def test_the_rank_of_a_collective_with_a_root_is_that_of_the_root(
     load: Any, name: str, place: int | None
@@ -417,6 +419,7 @@ def test_a_file_without_events_array_leaves_nothing_behind(load: Any) -> None:
         load(b'{"distributedInfo": {"rank": 0}}')
 
 
+@nightly
 def test_an_operator_may_be_a_collective_itself(tmp_path: Path) -> None:
     """Two ranks of an engine on CPUs, which reduce in shared memory: rank 1 computes 2 ms longer in
     its first half, and nothing is a gradient."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.marks import first_at_once
 from traceweave.sources.kineto import reader
 from traceweave.sources.kineto.probe import probe
 from traceweave.sources.kineto.reader import read_events, stage_events
@@ -19,6 +20,7 @@ def _trace(path: Path, all_threads: bool = False) -> Trace:
     return replace(probe(path), all_threads=all_threads)
 
 
+@first_at_once(2)
 @pytest.mark.parametrize("stretch_bytes", [1, 2 * BLOCK_BYTES, 1 << 30])
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_events_keep_their_order_over_statements_and_threads(

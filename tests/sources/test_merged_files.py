@@ -181,6 +181,7 @@ def test_a_merged_file_says_what_the_ranks_own_files_say(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+@nightly
 def test_what_a_collective_says_of_its_root_is_no_rank_of_the_process(
     fixtures: Path, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_long_file_whose_head_says_one_rank(
     assert answers(database_of(merged)) == answers(database_of(own_files))
 
 
+@nightly
 def test_perfetto_is_given_no_file_of_several_ranks(
     traces: Traces, tmp_path: Path, database_of: DatabaseOf
 ) -> None:
@@ -257,6 +259,7 @@ def test_the_corpus_case(corpus: Path, database_of: DatabaseOf) -> None:
     assert len(collectives) == 4
 
 
+@nightly
 def test_a_command_processor_that_writes_calls_is_no_other_process(
     corpus: Path, database_of: DatabaseOf
 ) -> None:

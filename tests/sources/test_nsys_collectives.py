@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import nightly
 from tests.sources.nsys_export import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -154,6 +154,7 @@ def test_sends_and_receives_with_known_peers_are_rows_of_their_own(tmp_path: Pat
     ]
 
 
+@nightly
 def test_a_peer_of_an_unknown_communicator_has_no_global_rank(tmp_path: Path) -> None:
     loaded = load(tmp_path, p2p_group([3]), SENDRECV)
     assert collectives(loaded, "op, bytes, peer") == [("send", 64, None), ("recv", 64, None)]
@@ -176,6 +177,7 @@ def test_pytorch_ranges_tell_what_a_group_amounts_to(tmp_path: Path) -> None:
     ]
 
 
+@nightly
 def test_kernels_outside_ranges_are_told_by_name(tmp_path: Path) -> None:
     """No NCCL range holds the launch: a CUDA graph's replay, or ranges switched off. The call that
     launched them is their place on the host."""
@@ -196,6 +198,7 @@ def test_kernels_outside_ranges_are_told_by_name(tmp_path: Path) -> None:
     assert loaded.rows(launches) == [(1_000_000_003,), (1_000_000_004,)]
 
 
+@nightly
 def test_payloads_exported_as_json_count_as_well(tmp_path: Path) -> None:
     fields = {"NCCL communicator ID": f"{COMM:,}", "Message size [bytes]": 4096}
     loaded = load(
@@ -206,6 +209,7 @@ def test_payloads_exported_as_json_count_as_well(tmp_path: Path) -> None:
     assert collectives(loaded, "op, comm_id, bytes") == [("all_reduce", "0xf123456789abcdef", 4096)]
 
 
+@nightly
 def test_the_advanced_tracer_tells_counts_and_types(tmp_path: Path) -> None:
     """`nsys --trace=nccl` names calls without the prefix, counts elements and names their type; its
     sequence numbers and operation ids stay with the range."""
@@ -248,7 +252,6 @@ def test_broken_payloads_are_counted_and_passed_over(tmp_path: Path) -> None:
 
 # what was wrong: a report of nsys 2023.4 under a driver of 2025 has 801 calls of NCCL on each of
 # two ranks, a kernel on one and four copies on the other, and was called fit to judge
-@first_at_once()
 @pytest.mark.parametrize("recorded", [True, False])
 def test_calls_of_nccl_without_kernels_have_no_device_records(
     tmp_path: Path, recorded: bool

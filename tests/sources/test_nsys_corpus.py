@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import at_once, first_at_once
+from tests.marks import at_once, first_at_once, nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.sources import nsys
 
@@ -57,9 +57,7 @@ def loaded_of() -> Iterator[Callable[[str], LoadedExport]]:
         export.con.close()
 
 
-@pytest.fixture(
-    params=at_once(EXPORTS, "mordred__pre2021.sqlite", "perf_sandbox__2025.5.sqlite", EXPORTS[0])
-)
+@pytest.fixture(params=at_once(EXPORTS, "mordred__pre2021.sqlite", EXPORTS[0]))
 def export(
     request: pytest.FixtureRequest, loaded_of: Callable[[str], LoadedExport]
 ) -> tuple[str, LoadedExport]:
@@ -248,6 +246,7 @@ def test_one_report_of_torchrun_gives_two_ranks_with_their_collectives(
     assert loaded.issue("collectives without size") == 2 * calls + 2
 
 
+@nightly
 def test_environment_tells_rank_and_world(loaded_of: Callable[[str], LoadedExport]) -> None:
     loaded = loaded_of("ddp_4gpu_baseline__nersc.sqlite.gz")
     (process,) = loaded.trace.processes
@@ -258,6 +257,7 @@ def test_environment_tells_rank_and_world(loaded_of: Callable[[str], LoadedExpor
     ]
 
 
+@nightly
 def test_backtrace_rows_do_not_double_the_calls(loaded_of: Callable[[str], LoadedExport]) -> None:
     loaded = loaded_of("perlmutter_saxpy_mpi__2022.2.sqlite")
     assert loaded.rows("SELECT kind, count(*) FROM base.host_ops GROUP BY 1 ORDER BY 1") == [

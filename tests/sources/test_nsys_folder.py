@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.marks import at_once
 from tests.sources.nsys_loading import load_export
 from traceweave.errors import InputError
 from traceweave.sources import nsys
@@ -17,7 +18,7 @@ from traceweave.sources.nsys.open_export import open_export
 RECORDED = Path(__file__).parents[1] / "fixtures" / "mpi_nsys"
 
 
-@pytest.fixture(params=["pqtdir", "arwdir"])
+@pytest.fixture(params=at_once(["pqtdir", "arwdir"], "pqtdir"))
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return shutil.copytree(RECORDED / f"all_ranks__2023.4_{request.param}", tmp_path / "report")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from tests.marks import nightly
 from tests.sources.nsys_export import (
     EPOCH_NS,
     call,
@@ -67,6 +68,7 @@ def test_a_kernel_keeps_what_has_no_column(tmp_path: Path) -> None:
     assert loaded.issue("launch not found") == 1
 
 
+@nightly
 def test_backtrace_rows_are_events_beside_the_calls(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(
@@ -115,6 +117,7 @@ def test_copies_and_sets(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@nightly
 def test_a_program_of_one_kernel_is_no_doubtful_record(tmp_path: Path) -> None:
     """Its data is copied in 60 pieces; of 60 kernels one that is as long would be doubtful, and
     so would a copy, unless it moves most of the bytes."""
@@ -155,6 +158,7 @@ def test_a_program_of_one_kernel_is_no_doubtful_record(tmp_path: Path) -> None:
         assert loaded.rows("SELECT kind FROM base.doubts") == doubts
 
 
+@nightly
 def test_pages_that_the_driver_moves_cast_no_doubt_on_the_launches(tmp_path: Path) -> None:
     """A program of one long kernel, while which pages of its managed memory come to the GPU."""
     place = {"deviceId": 0, "contextId": 1, "streamId": 0, "globalPid": process(11)}
@@ -284,6 +288,7 @@ def test_open_ranges_end_with_the_recording(tmp_path: Path) -> None:
     assert loaded.issue("open NVTX range") == 1
 
 
+@nightly
 def test_mpi_and_os_calls(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(
@@ -420,6 +425,7 @@ def test_shifted_times_stay_shifted(tmp_path: Path) -> None:
     assert both.trace.notes == ("its times are UTC already (exported with --ts-normalize)", note)
 
 
+@nightly
 def test_progress_sums_to_the_size_of_the_file(tmp_path: Path) -> None:
     path = write_export(tmp_path / "p.sqlite", NVTX_EVENTS=[nvtx(11, 5, 8, "step")] * 100)
     loaded = load_export(path)

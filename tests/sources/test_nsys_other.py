@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.marks import nightly
 from tests.sources.nsys_export import (
     EPOCH_NS,
     call,
@@ -14,6 +15,7 @@ from tests.sources.nsys_export import (
 from tests.sources.nsys_loading import load_export
 
 
+@nightly
 def test_waits_events_and_diagnostics_are_kept(tmp_path: Path) -> None:
     loaded = load_export(
         write_export(

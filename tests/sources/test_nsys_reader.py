@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave import ingest
 from traceweave.errors import InputError
@@ -104,6 +104,7 @@ def test_a_name_that_is_no_utf8_is_read_by_both_readers(
     assert quick.equals(careful)
 
 
+@nightly
 def test_an_export_that_unpacks_to_too_much_is_read_if_it_is_trusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

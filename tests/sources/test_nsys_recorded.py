@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.ingestion import ingest
 from traceweave.sources.nsys.clock import read_clock
@@ -65,6 +65,7 @@ def test_nvtx_sums_equal_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
     assert {r[:3] for r in rows} == {r[:3] for r in expected}
 
 
+@nightly
 def test_nesting_equals_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
     """Levels and parents of push/pop ranges; `read` of one domain crosses `data` of another."""
     version, loaded = recorded
@@ -148,6 +149,7 @@ def test_domains_categories_payloads_and_threads_that_end_ranges(newer: LoadedEx
     ]
 
 
+@nightly
 def test_sizes_of_mpi_collectives_are_those_of_the_whole_buffer(newer: LoadedExport) -> None:
     """Doubles: 4096 reduced and broadcast, 512 per rank gathered, 256 per pair exchanged ..."""
     world, pair, alone = (
@@ -195,7 +197,7 @@ def test_what_a_call_only_starts_lasts_until_it_was_waited_for(newer: LoadedExpo
     assert shortest > 300_000 > issued
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("suffix", ["pqtdir", "arwdir"])
 def test_folders_of_tables_load_like_sqlite(newer: LoadedExport, suffix: str) -> None:
     """`nsys export --type parquetdir` and `arrowdir` of the same report."""

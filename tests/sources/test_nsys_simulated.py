@@ -174,6 +174,7 @@ def test_ranks_are_those_of_the_communicator_whatever_the_devices(tmp_path: Path
     assert (linked, astray, shared) == (ops, 0, ops // 2)
 
 
+@nightly
 def test_a_graph_traced_by_node_shares_its_launch(tmp_path: Path) -> None:
     """--cuda-graph-trace=node: all kernels of a launch carry its correlation id."""
     run = simulate(Config(ranks=1, steps=1, layers=2))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import first_at_once
+from tests.marks import nightly
 from tests.sources.nsys_export import EPOCH_NS, call, kernel, nvtx, process, write_export
 from tests.sources.nsys_loading import load_export
 from traceweave.errors import InputError
@@ -81,6 +81,7 @@ def many_ranges(path: Path, count: int = 20_000) -> Path:
     )
 
 
+@nightly
 def test_packed_exports_load_like_plain_ones(tmp_path: Path) -> None:
     plain = many_ranges(tmp_path / "plain.sqlite", 100)
     packed = tmp_path / "misnamed.json"
@@ -90,7 +91,7 @@ def test_packed_exports_load_like_plain_ones(tmp_path: Path) -> None:
     assert load_export(packed).rows(everything) == load_export(plain).rows(everything)
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_truncated_export_keeps_what_is_readable(tmp_path: Path, packed: bool) -> None:
     whole = many_ranges(tmp_path / "whole.sqlite").read_bytes()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.sources.test_discover import look, ranks_of
 from tests.tiny import SECOND, write
 from traceweave.errors import InputError, UsageError
@@ -299,7 +299,6 @@ def test_times_that_only_the_events_tell_are_looked_at_before_anything_is_writte
         assert ranks.fetchall() == [(0,), (1,)]
 
 
-@first_at_once()
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

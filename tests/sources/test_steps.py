@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.marks import first_at_once
+from tests.marks import first_at_once, nightly
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.errors import UsageError
 from traceweave.ingestion import ingest
@@ -33,7 +33,7 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
         ).fetchall()
 
 
-@first_at_once(3)
+@first_at_once()
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -74,6 +74,7 @@ def test_an_expression_that_matches_nothing_leaves_no_steps(tmp_path: Path) -> N
     assert steps(tmp_path, ["step 1", "step 2"], "epoch") == []
 
 
+@nightly
 def test_ingest_takes_the_expression(tmp_path: Path) -> None:
     path = write_export(tmp_path / "r.sqlite", NVTX_EVENTS=[nvtx(11, 10, 20, "microbatch 4")])
     ingest(path, tmp_path / "run.duckdb", step_range="^microbatch")

@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
+from tests.marks import first_at_once
 
 LAST = "SELECT last_rank, last_delay_ns, resolution_ns, last_is_known FROM collective_instances"
 
@@ -38,6 +39,7 @@ def test_the_clocks_tell_who_came_last_down_to_their_resolution(
     assert build.con.execute(LAST).fetchall() == [last]
 
 
+@first_at_once(3)
 @pytest.mark.parametrize(
     ("op", "starts", "waits", "instance"),
     [

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.errors import DatabaseError, QueryError
 from traceweave.interrupts import go_on
 from traceweave.store.database import cursor_of, open_database, time_limit
@@ -119,6 +119,7 @@ REFUSED = [
 ]
 
 
+@first_at_once(8)
 @pytest.mark.parametrize("sql", REFUSED)
 def test_a_read_only_connection_reaches_nothing_else(
     database: Path, tmp_path: Path, sql: str
@@ -219,6 +220,7 @@ def test_duckdb_1_4_reads_what_is_written(fixtures: Path, tmp_path: Path) -> Non
         assert header_version(database) == READ_BY_1_4
 
 
+@nightly
 def test_a_time_limit_reaches_the_cursors_that_do_a_part(database: Path) -> None:
     """An analysis of some ranks runs on a cursor of its own."""
     with (

@@ -52,6 +52,7 @@ def _columns() -> int:
         return len(con.execute("FROM duckdb_columns() WHERE schema_name = 'main'").fetchall())
 
 
+@nightly
 def test_the_copy_is_kept_for_one_version_of_the_tables(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +81,7 @@ def test_another_text_of_the_tables_is_another_version(
     assert empty._digest() != before
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize("why", ["no bytecode", "no folder"])
 def test_where_no_copy_can_be_kept_the_tables_are_created(
     kept: Path, monkeypatch: pytest.MonkeyPatch, why: str

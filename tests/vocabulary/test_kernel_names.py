@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.marks import first_at_once
+from tests.marks import nightly
 from tests.vocabulary.asking import Label, classes, read_labels
 
 ELSEWHERE = Path(__file__).with_name("kernel_names.tsv")
@@ -39,7 +39,7 @@ def test_names_from_elsewhere() -> None:
     assert_agree(read_labels(ELSEWHERE), (0.86, 0.97))
 
 
-@first_at_once()
+@nightly
 @pytest.mark.parametrize(
     "folder", ["deepseek_train", "diff_test", "ep_moe_b200_seq", "megatron_tp8", "nanogpt_8xh100"]
 )

@@ -7,6 +7,7 @@ from functools import cache
 import duckdb
 import pytest
 
+from tests.marks import first_at_once
 from tests.vocabulary.asking import classes
 from traceweave.vocabulary import Table, spell, tables, with_names
 
@@ -72,6 +73,7 @@ def test_rows_are_whole_and_examples_are_not_repeated() -> None:
         assert len(set(examples)) == len(examples), table.name
 
 
+@first_at_once(4)
 @pytest.mark.parametrize(
     ("name", "class_"),
     [
