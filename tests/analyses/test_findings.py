@@ -885,6 +885,23 @@ def test_code_compiled_in_one_step_is_replayed_as_that_in_all(build: Builder) ->
     assert "one_off_stall" not in found
 
 
+def test_a_step_that_is_long_beside_steady_idling_is_named(build: Builder) -> None:
+    """Every step idles 80 us for late launches, step 5 is 900 us longer for them: no stall, as it
+    is less than half of that idling.
+    """
+    build.rank(0)
+    at = 0
+    for step in range(20):
+        end = at + (1900 if step == 5 else 1000) * US
+        build.step(0, step, (at, end), (at, end))
+        build.gpu(0, (at, at + 920 * US), step=step, launch=build.launch(0, (at, at + 10)))
+        build.gpu(0, (end, end), step=step, launch=build.launch(0, (end - 10 * US, end)))
+        at = end
+    found = _by_rule(build, "unsteady_steps", "one_off_stall", unsteady_share=0.04)
+    assert set(found) == {"unsteady_steps"}
+    assert found["unsteady_steps"]["title"] == "Step 5 takes 1.90 ms, the median step 1.00 ms"
+
+
 def test_severity_sorts_by_what_it_says(build: Builder) -> None:
     order = build.con.execute(
         "SELECT s FROM (VALUES ('info'), ('warning'), ('critical')) AS t(s)"

@@ -10,7 +10,7 @@
 -- column: rule VARCHAR | which rule: see docs/terms.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
--- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most where that is less; NULL if its cost is not time
+-- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
@@ -33,16 +33,17 @@ WITH costly AS (
     SELECT
         f.*,
         -- what all gain together under one ceiling; who would take all away gets what the others leave
-        CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
+        CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END) END AS cost_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        CASE WHEN r.alone_ns IS NOT NULL AND (f.ceiling IS NULL OR r.alone_ns <= f.bound_ns AND claimed_ns = 0) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        CASE WHEN r.alone_ns IS NOT NULL AND f.ceiling IS NULL THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
-                WHEN r.alone_ns > f.bound_ns AND f.ceiling IS NOT NULL
-                    THEN format('by replay its scenario gains {} more: it changes more than this counts', tw_time(r.alone_ns - f.bound_ns))
+                WHEN r.alone_ns > cost_ns AND f.ceiling IS NOT NULL
+                    THEN format('by replay its scenario gains {} more: {}', tw_time(r.alone_ns - cost_ns),
+                        CASE WHEN claimed_ns > 0 THEN 'other findings claim that, or this does not count it' ELSE 'it changes more than this counts' END)
             END,
             coalesce(r.note, w.note)
         ), '') END AS note
@@ -74,7 +75,7 @@ SELECT
     c.evidence
     || CASE WHEN c.most_ns - c.claimed_ns < c.bound_ns
         THEN format('. By replay of ''{}'' {} can be gained{}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END,
-            CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which another finding claims {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
+            CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which other findings claim {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
         THEN format('. By replay ''{}'' gains {}', c.remedy, tw_time(c.remedy_ns))
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns

@@ -157,9 +157,10 @@ _HOW_TO_READ = """\
 - Costs do not add up: a late rank costs waiting, and its late host is idle time too. `traceweave
   analyze fixes` replays the best fixes together, one after the other.
 - **note** says why a cost is a bound although there is a scenario, or how far to trust the replay:
-  the scenario changes more than what the finding counts, it selects nothing, replay is refused, or
-  the run has more than `replay_ops` operations (1,000,000). `-p replay_ops=20000000` replays it all
-  the same. Of very many findings, the scenarios of the ten costliest are replayed.
+  the scenario changes more than what the finding counts, or what others claim, it selects nothing,
+  replay is refused, or the run has more than `replay_ops` operations (1,000,000).
+  `-p replay_ops=20000000` replays it all the same. Of very many findings, the scenarios of the ten
+  costliest are replayed.
 - **step_share** is the cost as a share of the step time of `health` (the mean length_ns of
   `steps`). A run without marked steps counts the whole recording of a rank as one step.
 - **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for

@@ -16,6 +16,7 @@ from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import Graph, graph_of
 from traceweave.replay.nodes import (
+    COMMUNICATION,
     COMPUTE,
     COMPUTING,
     COPYING,
@@ -128,9 +129,10 @@ class Model:
     def unfollowed(self) -> float:
         """Return the share of the host's collectives that no operator is known to wait for."""
         parts = self.graph.parts
-        unfollowed = sum(part.facts["unfollowed"] for part in parts)
-        # calls that no other rank was found to have are no instance, and may be followed by nothing
-        return unfollowed / max(sum(len(part.arrival) for part in parts), unfollowed, 1)
+        nodes = self.graph.nodes
+        lone = int(np.sum((nodes.sort == COMMUNICATION) & (nodes.instance < 0)))
+        calls = sum(len(part.instance) for part in parts) + lone
+        return sum(part.facts["unfollowed"] for part in parts) / max(calls, 1)
 
     def uncertainty(self, after: Nodes) -> float | None:
         """Return by how much a recording made after the fix may show another gain, ns: twice the

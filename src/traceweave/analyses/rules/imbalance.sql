@@ -7,13 +7,14 @@
 -- param: min_share
 WITH told AS (
     SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
-    UNION ALL
-    -- the one that is late in few steps is told of here
-    (SELECT unnest(ranks) AS rank FROM {{ ref('late_hosts') }} EXCEPT SELECT rank FROM {{ ref('late_in_few') }})
+    UNION
+    SELECT unnest(ranks) FROM {{ ref('late_hosts') }}
 ),
 known AS (
-    SELECT sum(b.late_ns) / any_value(s.windows) AS known_ns, bool_or(t.rank IS NOT NULL) AS is_told
-    FROM {{ ref('blame') }} AS b LEFT JOIN told AS t USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
+    SELECT
+        coalesce(sum(b.late_ns) FILTER (NOT coalesce(list_contains(h.ranks, b.rank), FALSE)), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
+        bool_or(t.rank IS NOT NULL) AS is_told
+    FROM {{ ref('blame') }} AS b LEFT JOIN told AS t USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE
     WHERE t.rank IS NOT NULL OR b.cause = 'other_group'
 ),
 work AS (
@@ -44,7 +45,7 @@ steps AS (
 few AS (
     SELECT l.rank, l.steps, l.around, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
         || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
-    FROM {{ ref('late_in_few') }} AS l CROSS JOIN {{ ref('steadiness') }} AS s
+    FROM (FROM {{ ref('late_in_few') }} ANTI JOIN told USING (rank)) AS l CROSS JOIN {{ ref('steadiness') }} AS s
     LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, l.around) AND 3 * len(r.steps) <= s.steps
         AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns / len(l.steps)
     GROUP BY l.rank, l.steps, l.around

@@ -27,13 +27,14 @@ WITH stalled AS (
     ) AS w
     WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
 ),
--- those whose stall others wait for: that is told of the late rank
+-- those whose stall others wait for at least half as long: that is told of the late rank, and replayed if it is late launches
 waited_for AS (
     SELECT s.cause, l.rank
-    FROM stalled AS s JOIN {{ ref('late_steps') }} AS l ON list_contains(s.stalled_ranks, l.rank)
-    WHERE l.rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler UNION ALL SELECT rank FROM {{ ref('late_in_few') }})
+    FROM stalled AS s JOIN {{ ref('late_steps') }} AS l ON list_contains(s.stalled_ranks, l.rank) JOIN {{ ref('blame') }} AS b ON b.rank = l.rank
+    WHERE (b.is_straggler OR l.rank IN (SELECT rank FROM {{ ref('late_in_few') }}))
+        AND (s.cause IN ('launch_bound', 'data_loading', 'device_delay') OR b.cause_detail = 'launch_bound')
     GROUP BY s.cause, l.rank
-    HAVING 2 * coalesce(sum(l.late_ns) FILTER (list_has_any(s.stalled_steps, [l.step, l.step - 1])), 0) >= sum(l.late_ns)
+    HAVING 2 * sum(l.late_ns) FILTER (list_has_any(s.stalled_steps, [l.step, l.step - 1])) >= greatest(sum(l.late_ns), any_value(s.stall_ns * s.steps))
 )
 SELECT
     s.subject || ': ' || CASE s.cause

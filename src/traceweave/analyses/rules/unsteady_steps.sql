@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is idle time with a cause, compilation, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -86,9 +86,11 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t
     -- a finding that says why says more than one that says which step is longest
     AND NOT EXISTS (
         FROM {{ ref('idling') }} AS i
-        WHERE g.grew = 'idle: ' || i.cause AND 2 * i.mean_ns >= t.mean_ns - t.p50_ns
-            OR list_contains(i.stalled_steps, t.longest) AND list_contains(i.stalled_ranks, l.rank) AND 2 * i.stall_ns * i.steps >= l.late_ns * len(i.stalled_steps)
+        WHERE list_contains(i.stalled_steps, t.longest) AND (
+            g.grew = 'idle: ' || i.cause AND 2 * i.stall_ns >= t.mean_ns - t.p50_ns
+            OR list_contains(i.stalled_ranks, l.rank) AND 2 * i.stall_ns * i.steps >= l.late_ns * len(i.stalled_steps)
+        )
     )
-    AND NOT coalesce(g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)
+    AND NOT coalesce(NOT m.has_gpu AND g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)
     AND NOT EXISTS (FROM {{ ref('blame') }} AS b WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns)
     AND NOT EXISTS (FROM {{ ref('late_in_few') }} AS f WHERE f.rank = l.rank AND list_contains(f.around, t.longest))

@@ -5,7 +5,7 @@
 -- column: everywhere VARCHAR | the same on all ranks, also while their GPUs run something: what they wait in for others that are late for the same reason
 -- column: stall_scenario VARCHAR | in the steps with a stall; NULL where there is none, and of late launches: those of one step may be no stall
 WITH kinds AS (
-    SELECT i.cause, k.kind, CASE WHEN k.kind IN ('sync', 'device_delay') THEN '' ELSE ' while=idle' END AS idle, i.ranks, i.stalled_steps
+    SELECT i.cause, k.kind, CASE WHEN k.kind IN ('sync', 'device_delay') THEN '' ELSE ' while=idle' END AS idle, i.ranks, i.stalled_steps, i.stalled_ranks
     FROM {{ ref('idling') }} AS i
     JOIN (VALUES ('data_loading', 'data_loading'), ('launch_bound', 'launch'), ('sync', 'sync'), ('device_delay', 'device_delay'),
         ('allocator', 'allocator'), ('compilation', 'compilation'), ('module_loading', 'module_loading')) AS k(cause, kind)
@@ -25,5 +25,5 @@ SELECT
     k.cause,
     coalesce('rank=' || array_to_string(k.ranks, ',') || ' ', '') || format('{}kind={}{} times=0', k.steps, k.kind, k.idle) AS scenario,
     format('{}kind={} times=0', k.steps, k.kind) AS everywhere,
-    CASE WHEN k.kind <> 'launch' THEN 'step=' || array_to_string(k.stalled_steps, ',') || format(' kind={}{} times=0', k.kind, k.idle) END AS stall_scenario
+    CASE WHEN k.kind <> 'launch' THEN coalesce('rank=' || array_to_string(k.stalled_ranks, ',') || ' ', '') || 'step=' || array_to_string(k.stalled_steps, ',') || format(' kind={}{} times=0', k.kind, k.idle) END AS stall_scenario
 FROM usual AS k

@@ -107,7 +107,7 @@ by_cause AS (
         -- what a straggler idles is told of it, but not what the others do as well
         2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks
         OR bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2)
-            AND coalesce(avg(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns, FALSE) AS is_common,
+            AND coalesce(sum(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns * (s.ranks - count(b.rank)), FALSE) AS is_common,
         sum(i.idle_ns) / s.ranks AS mean_ns,
         sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
