@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from traceweave.interrupts import go_on
 from traceweave.replay.engine import Runs, replay, runs_of, slack
 from traceweave.replay.nodes import (
     BARRIER,
+    COMMUNICATION,
     COMPLETION,
     EDGE_KINDS,
     FAR,
@@ -57,6 +59,11 @@ class Graph:
     def dropped(self) -> Counter[str]:
         """Edges that time contradicts, by kind."""
         return sum((part.dropped for part in self.parts), Counter())
+
+    @cached_property
+    def lone(self) -> Ints:
+        """The nodes of calls that no other rank was found to have."""
+        return np.flatnonzero((self.nodes.sort == COMMUNICATION) & (self.nodes.instance < 0))
 
     def of_ranks(self) -> Iterator[tuple[RankGraph, slice]]:
         """Yield what is known of each rank, and where its nodes are."""

@@ -16,7 +16,6 @@ from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import Graph, graph_of
 from traceweave.replay.nodes import (
-    COMMUNICATION,
     COMPUTE,
     COMPUTING,
     COPYING,
@@ -129,9 +128,7 @@ class Model:
     def unfollowed(self) -> float:
         """Return the share of the host's collectives that no operator is known to wait for."""
         parts = self.graph.parts
-        nodes = self.graph.nodes
-        lone = int(np.sum((nodes.sort == COMMUNICATION) & (nodes.instance < 0)))
-        calls = sum(len(part.instance) for part in parts) + lone
+        calls = sum(len(part.instance) for part in parts) + len(self.graph.lone)
         return sum(part.facts["unfollowed"] for part in parts) / max(calls, 1)
 
     def uncertainty(self, after: Nodes) -> float | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, COMMUNICATION, TRANSFER
+from traceweave.replay.nodes import ARRIVAL, CALL, TRANSFER
 
 
 def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
@@ -26,7 +26,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
         sort = nodes.sort[mine]
         ops = mine[sort < CALL]
         dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
-        lone = int(np.sum((sort == COMMUNICATION) & (nodes.instance[mine] < 0)))
+        lone = int(np.isin(graph.lone, mine).sum())
         row = {
             "rank": part.rank,
             "nodes": len(mine),
