@@ -34,7 +34,8 @@ WITH costly AS (
         f.*,
         -- what all gain together under one ceiling; who would take all away gets what the others leave
         CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
-        CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END) END AS cost_ns,
+        CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END AS left_ns,
+        CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, left_ns) END AS cost_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
@@ -73,7 +74,7 @@ SELECT
     c.bound_ns,
     c.scenario,
     c.evidence
-    || CASE WHEN c.most_ns - c.claimed_ns < c.bound_ns
+    || CASE WHEN c.left_ns < c.bound_ns
         THEN format('. By replay of ''{}'' {} can be gained{}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END,
             CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which other findings claim {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
