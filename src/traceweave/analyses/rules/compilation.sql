@@ -37,8 +37,7 @@ SELECT
     i.ranks,
     i.cost_ns + coalesce(i.stall_ns, 0),
     CASE WHEN i.stalled_steps IS NULL THEN f.scenario ELSE f.stall_scenario END,
-    CASE WHEN i.stalled_steps IS NULL THEN i.opening
-        ELSE format('In {} the GPU idles {} longer than in the others', tw_steps(i.stalled_steps), tw_time(i.stall_ns * i.steps / len(i.stalled_steps))) END
+    CASE WHEN i.stalled_steps IS NULL THEN i.opening ELSE i.stall_opening END
     || ' before code is loaded: it is compiled meanwhile, or its library is read' || CASE WHEN i.stalled_steps IS NULL THEN i.details ELSE '' END,
     'Warm up before recording; compile ahead, or keep what was compiled in a cache on disk'
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause)

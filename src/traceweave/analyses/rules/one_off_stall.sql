@@ -6,26 +6,17 @@
 -- shows: steps
 WITH stalled AS (
     SELECT
-        i.* EXCLUDE (opening),
+        *,
         coalesce(
-            tw_subject(i.stalled_ranks, 'stalls', 'stall') || ' ' || CASE WHEN starts_with(w.which, 'in every') THEN w.often WHEN len(i.stalled_steps) = 1 THEN w.which ELSE 'in few steps' END,
+            tw_subject(stalled_ranks, 'stalls', 'stall') || ' ' || CASE WHEN starts_with(stalled_which, 'in every') THEN often WHEN len(stalled_steps) = 1 THEN stalled_which ELSE 'in few steps' END,
             CASE
-                WHEN starts_with(w.which, 'in every') THEN 'E' || w.often[2:] || ' idles'
-                WHEN len(i.stalled_steps) = 1 THEN format('Step {} idles', i.stalled_steps[1])
-                ELSE format('{} of {} steps idle', len(i.stalled_steps), i.steps)
-            END || format(' {} longer', tw_time(w.longer_ns))
-        ) AS subject,
-        format('In {} ({} of {}{}) the {} {}idles {} longer than in the others',
-            CASE WHEN starts_with(w.which, 'in every') THEN w.which[4:] ELSE tw_steps(i.stalled_steps) END, len(i.stalled_steps), i.steps,
-            CASE WHEN i.stalled_steps[1] = (SELECT min(step) FROM {{ ref('budget') }}) THEN ', the first recorded' ELSE '' END,
-            CASE WHEN m.has_gpu THEN 'GPU' ELSE 'host' END,
-            coalesce(format('of {} ', tw_ranks(i.stalled_ranks)), ''), tw_time(w.longer_ns)) AS opening
-    FROM {{ ref('idling') }} AS i CROSS JOIN {{ ref('mean_step') }} AS m
-    CROSS JOIN LATERAL (
-        SELECT which, split_part(which[4:], ' from ', 1) AS often, i.stall_ns * i.steps / len(i.stalled_steps) AS longer_ns
-        FROM (SELECT tw_which_steps(i.stalled_steps, (SELECT list(DISTINCT step ORDER BY step) FROM {{ ref('budget') }})) AS which)
-    ) AS w
-    WHERE i.stalled_steps IS NOT NULL AND i.cause <> 'compilation'
+                WHEN starts_with(stalled_which, 'in every') THEN 'E' || often[2:] || ' idles'
+                WHEN len(stalled_steps) = 1 THEN format('Step {} idles', stalled_steps[1])
+                ELSE format('{} of {} steps idle', len(stalled_steps), steps)
+            END || format(' {} longer', tw_time(stalled_for_ns))
+        ) AS subject
+    FROM (SELECT *, split_part(stalled_which[4:], ' from ', 1) AS often FROM {{ ref('idling') }})
+    WHERE stalled_steps IS NOT NULL AND cause <> 'compilation'
 ),
 -- those whose stall others wait for at least half as long: that is told of the late rank, and replayed if it is late launches
 waited_for AS (
@@ -34,7 +25,7 @@ waited_for AS (
     WHERE (b.is_straggler OR l.rank IN (SELECT rank FROM {{ ref('late_in_few') }}))
         AND (s.cause IN ('launch_bound', 'data_loading', 'device_delay') OR b.cause_detail = 'launch_bound')
     GROUP BY s.cause, l.rank
-    HAVING 2 * sum(l.late_ns) FILTER (list_has_any(s.stalled_steps, [l.step, l.step - 1])) >= greatest(sum(l.late_ns), any_value(s.stall_ns * s.steps))
+    HAVING 2 * sum(l.late_ns) FILTER (list_has_any(s.stalled_steps, [l.step, l.step - 1])) >= greatest(sum(l.late_ns), any_value(s.stalled_for_ns * len(s.stalled_steps)))
 )
 SELECT
     s.subject || ': ' || CASE s.cause
@@ -50,7 +41,7 @@ SELECT
     s.stalled_ranks AS ranks,
     s.stall_ns AS cost_ns,
     f.stall_scenario AS scenario,
-    s.opening
+    s.stall_opening
     || CASE s.cause
         WHEN 'launch_bound' THEN '. The host launches late there'
         WHEN 'sync' THEN '. The host launches late there, after it waited for the GPU'

@@ -88,7 +88,7 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t
         FROM {{ ref('idling') }} AS i
         WHERE list_contains(i.stalled_steps, t.longest) AND (
             g.grew = 'idle: ' || i.cause AND 2 * i.stall_ns >= t.mean_ns - t.p50_ns
-            OR list_contains(i.stalled_ranks, l.rank) AND 2 * i.stall_ns * i.steps >= l.late_ns * len(i.stalled_steps)
+            OR list_contains(i.stalled_ranks, l.rank) AND 2 * i.stalled_for_ns >= l.late_ns
         )
     )
     AND NOT coalesce(NOT m.has_gpu AND g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)

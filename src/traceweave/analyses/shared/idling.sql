@@ -16,7 +16,10 @@
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
 -- column: steps BIGINT | all steps
 -- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over stalled_ranks
+-- column: stalled_which VARCHAR | which steps these are, as tw_which_steps says it
 -- column: stalled_ranks INTEGER[] | those that do; NULL: most of them
+-- column: stalled_for_ns DOUBLE | how much longer they idle in each of these steps, mean over these ranks
+-- column: stall_opening VARCHAR | the beginning of a sentence: what idles longer, for how long, where
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
 WITH idle AS MATERIALIZED (
     SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.longest_ns, i.host_op, i.host_op_ns, r.windows
@@ -148,8 +151,14 @@ SELECT
     h.host_op,
     c.stalled_steps,
     s.steps,
-    CAST(CASE WHEN r.ranks IS NULL THEN c.stall_ns ELSE r.more_ns * len(c.stalled_steps) / s.steps END AS DOUBLE) AS stall_ns,
+    t.longer_ns * len(c.stalled_steps) / s.steps AS stall_ns,
+    t.which AS stalled_which,
     r.ranks AS stalled_ranks,
+    t.longer_ns AS stalled_for_ns,
+    format('In {} ({} of {}{}) the {} {}idles {} longer than in the others',
+        CASE WHEN starts_with(t.which, 'in every') THEN t.which[4:] ELSE tw_steps(c.stalled_steps) END, len(c.stalled_steps), s.steps,
+        CASE WHEN c.stalled_steps[1] = e.every[1] THEN ', the first recorded' ELSE '' END, CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END,
+        coalesce(format('of {} ', tw_ranks(r.ranks)), ''), tw_time(t.longer_ns)) AS stall_opening,
     x.host_op AS stall_host_op
 FROM costs AS c
 CROSS JOIN {{ ref('mean_step') }} AS s
@@ -157,3 +166,9 @@ LEFT JOIN longest AS l USING (cause)
 LEFT JOIN hosts AS h USING (cause)
 LEFT JOIN stalled_by AS r USING (cause)
 LEFT JOIN stall_hosts AS x USING (cause)
+CROSS JOIN (SELECT list(DISTINCT step ORDER BY step) AS every FROM {{ ref('budget') }}) AS e
+CROSS JOIN LATERAL (
+    SELECT
+        tw_which_steps(c.stalled_steps, e.every) AS which,
+        CAST(CASE WHEN r.ranks IS NULL THEN c.stall_ns * s.steps / len(c.stalled_steps) ELSE r.more_ns END AS DOUBLE) AS longer_ns
+) AS t
