@@ -107,16 +107,15 @@ by_cause AS (
     SELECT
         i.cause,
         s.ranks,
+        bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS is_blamed,
         -- what a straggler idles is told of it, but not what the others do as well
         2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks
-        OR bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2)
-            AND coalesce(sum(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns * (s.ranks - count(b.rank)), FALSE) AS is_common,
+        OR is_blamed AND coalesce(sum(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns * (s.ranks - count(b.rank)), FALSE) AS is_common,
         sum(i.idle_ns) / s.ranks AS mean_ns,
         sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
         list(i.rank ORDER BY i.rank) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected,
-        avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
-        bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS is_blamed
+        avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps
     FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
     LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
