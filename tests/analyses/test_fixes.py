@@ -21,7 +21,7 @@ from traceweave.replay.nodes import HOLDS
 def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
     with unchanging(empty_run):
-        found, (as_it_is, fixed) = (rows(empty_run, name) for name in ("findings", "fixes"))
+        found, (as_it_is, fixed, _) = (rows(empty_run, name) for name in ("findings", "fixes"))
     by_rule = {row["rule"]: row for row in found}
     slow = by_rule["slow_kernels"]
     # A and B take 30 and 18 where the others take 15 and 8 at the median

@@ -2,7 +2,7 @@
 -- answers: Why is this rank slower than the others: which kernels, operators, ranges or idle times, since which step?
 -- topic: compute
 -- grain: one row per kernel, operator, range or cause of idling that the rank takes longer for, by min_share of the step
--- param: rank BIGINT = NULL | which rank; NULL: the one that ranks wait for most, by stragglers
+-- param: rank BIGINT = NULL | which rank; NULL: the one that ranks wait for most, by stragglers; else the one that computes longest
 -- param: min_share
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range of the host, with all in it), or 'idle'
@@ -19,7 +19,11 @@
 -- caveat: a range holds what is in it, kernels apart: its row and those of its parts are about the same time.
 -- caveat: a rank that is waited for waits less itself: what is shorter on it is left out.
 WITH chosen AS (
-    SELECT coalesce({{ param('rank') }}, (SELECT arg_max(rank, (origin_wait_ns, -rank)) FROM {{ ref('stragglers') }} WHERE origin_wait_ns > 0)) AS rank
+    SELECT coalesce(
+        {{ param('rank') }},
+        (SELECT arg_max(rank, (origin_wait_ns, -rank)) FROM {{ ref('stragglers') }} WHERE origin_wait_ns > 0),
+        (SELECT arg_max(rank, (compute_ns, -rank)) FROM (SELECT rank, sum(compute_ns) AS compute_ns FROM {{ ref('budget') }} GROUP BY rank))
+    ) AS rank
 )
 SELECT
     d.rank,

@@ -40,7 +40,7 @@ FROM (VALUES
         ELSE format('Rank {} runs {} {}, {}', rank, tw_shortened(name),
             CASE WHEN round(count) <= 1 THEN 'once' ELSE format('{} times', CAST(round(count) AS BIGINT)) END, tw_time(time_ns))
     END
-    || CASE WHEN which = 'in every step' OR which IS NULL OR starts_with(which, 'in step ') THEN '' ELSE ' per ' || unit END
+    || CASE WHEN which = 'in every step' OR which IS NULL OR starts_with(which, 'in step ') OR starts_with(which, 'in the one') THEN '' ELSE ' per ' || unit END
     || coalesce(' ' || which, ' per ' || unit)
     || CASE WHEN kind = 'idle' AND name <> 'unknown' THEN ': ' || (SELECT c.words FROM tw_gap_causes() AS c WHERE c.cause = name) ELSE '' END
     || CASE WHEN others_ns = 0 THEN '; most others do not' ELSE format('; the others {} at the median', tw_time(others_ns)) END;

@@ -17,4 +17,4 @@ SELECT
         k.names, tw_percent(k.typical_share)) AS evidence,
     'Compare clock rates, power limit, temperature and ECC errors of its GPU with the others''; else the shapes it works on' AS advice
 FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s
-WHERE k.typical_share >= {{ param('slow_kernels') }} AND k.slower_share >= {{ param('slower_share') }}
+WHERE k.longer_share >= {{ param('slow_kernels') }} AND k.typical_share >= {{ param('slow_kernels') }} AND k.slower_share >= {{ param('slower_share') }}

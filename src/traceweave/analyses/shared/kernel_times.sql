@@ -1,4 +1,4 @@
--- shared: kernel_times | ranks on which the same kernels take longer than on the others
+-- shared: kernel_times | ranks that compute longer than the others, in the same kernels or in more of them
 -- grain: one row per such rank
 -- needs: gpu_ops
 -- param: slow_kernels
@@ -7,13 +7,15 @@
 -- column: excess_ns DOUBLE | what it computes longer per step than if it took the median time of the other ranks for each kernel name: of those that launch it as often, or else for as many calls
 -- column: longer_share DOUBLE | excess_ns as a share of what these kernels take on the others
 -- column: slower_share DOUBLE | share of that time in kernels that are slower at all
--- column: typical_share DOUBLE | half of the kernel names are slower by this or more
--- column: names BIGINT | kernel names compared
--- column: heavy BIGINT | the fewest of them with nine tenths of what is longer
+-- column: typical_share DOUBLE | half of the kernel names are slower by this or more; NULL: of no name it can be said
+-- column: more_ns DOUBLE | how much longer compute runs on it per step than on the others at the median, whatever they run
+-- column: more_share DOUBLE | more_ns as a share of that median
+-- column: names BIGINT | kernel names that it runs
+-- column: heavy BIGINT | the fewest of them with nine tenths of what it is longer in than the others at the median
 -- column: heaviest VARCHAR | the one that has most of it
 WITH
 -- A kernel whose own durations differ widely does different work from call to call: it is no yardstick.
-medians AS (
+medians AS MATERIALIZED (
     SELECT
         rank,
         name,
@@ -38,39 +40,64 @@ beside_others AS (
         max(spread) OVER (PARTITION BY name) AS widest_spread
     FROM medians
 ),
-excess AS MATERIALIZED (
+same AS (
     SELECT
         rank,
-        name,
-        coalesce(total_ns - usual_total_ns, count * (median_ns - usual_ns)) AS excess_ns,
-        coalesce(usual_total_ns, count * usual_ns) AS usual_ns,
-        CASE WHEN widest_spread <= {{ param('kernel_spread') }} THEN median_ns / usual_ns END AS ratio
-    FROM beside_others
-    -- of a kernel of few ticks of the trace, rounding is a good part
-    WHERE usual_ns >= 20 * (SELECT tick_ns FROM {{ ref('program') }})
-        AND (widest_spread <= {{ param('kernel_spread') }} OR usual_total_ns IS NOT NULL)
+        sum(excess_ns) AS excess_ns,
+        sum(excess_ns) / sum(usual_ns) AS longer_share,
+        coalesce(sum(usual_ns) FILTER (WHERE excess_ns > 0), 0) / sum(usual_ns) AS slower_share,
+        median(ratio) - 1 AS typical_share
+    FROM (
+        SELECT
+            rank,
+            coalesce(total_ns - usual_total_ns, count * (median_ns - usual_ns)) AS excess_ns,
+            coalesce(usual_total_ns, count * usual_ns) AS usual_ns,
+            CASE WHEN widest_spread <= {{ param('kernel_spread') }} THEN median_ns / usual_ns END AS ratio
+        FROM beside_others
+        -- of a kernel of few ticks of the trace, rounding is a good part
+        WHERE usual_ns >= 20 * (SELECT tick_ns FROM {{ ref('program') }})
+            AND (widest_spread <= {{ param('kernel_spread') }} OR usual_total_ns IS NOT NULL)
+    )
+    GROUP BY rank
 ),
-ordered AS (
+work AS (
     SELECT
-        *,
-        sum(greatest(excess_ns, 0)) OVER (
-            PARTITION BY rank ORDER BY excess_ns DESC, name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS before_ns,
-        sum(greatest(excess_ns, 0)) OVER (PARTITION BY rank) AS longer_ns
-    FROM excess
+        rank,
+        compute_ns - usual_ns AS more_ns,
+        compute_ns / nullif(usual_ns, 0) - 1 AS more_share
+    FROM (
+        SELECT
+            rank, avg(compute_ns) AS compute_ns,
+            median(avg(compute_ns)) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW) AS usual_ns
+        FROM {{ ref('budget') }}
+        GROUP BY rank
+    )
+),
+-- of a rank that does not run a kernel the time is 0
+longer AS (
+    SELECT m.rank, m.name, greatest(m.total_ns - tw_median_of_others(n.all_ns, m.total_ns, z.ranks), 0) AS longer_ns
+    FROM medians AS m JOIN (SELECT name, list(total_ns ORDER BY total_ns) AS all_ns FROM medians GROUP BY name) AS n USING (name)
+    CROSS JOIN (SELECT count(*) AS ranks FROM {{ ref('rank_windows') }}) AS z
+    WHERE z.ranks > 1
+),
+parts AS (
+    SELECT
+        rank,
+        count(*) AS names,
+        count(*) FILTER (WHERE longer_ns > 0 AND coalesce(before_ns, 0) < 0.9 * all_ns) AS heavy,
+        arg_max(name, (longer_ns, name)) AS heaviest
+    FROM (
+        SELECT
+            *,
+            sum(longer_ns) OVER (PARTITION BY rank ORDER BY longer_ns DESC, name ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_ns,
+            sum(longer_ns) OVER (PARTITION BY rank) AS all_ns
+        FROM longer
+    )
+    GROUP BY rank
 )
-SELECT
-    rank,
-    sum(excess_ns) AS excess_ns,
-    sum(excess_ns) / sum(usual_ns) AS longer_share,
-    coalesce(sum(usual_ns) FILTER (WHERE excess_ns > 0), 0) / sum(usual_ns) AS slower_share,
-    median(ratio) - 1 AS typical_share,
-    count(*) AS names,
-    count(*) FILTER (WHERE excess_ns > 0 AND coalesce(before_ns, 0) < 0.9 * longer_ns) AS heavy,
-    arg_max(name, (excess_ns, name)) AS heaviest
-FROM ordered
-GROUP BY rank
-HAVING sum(excess_ns) >= {{ param('slow_kernels') }} * sum(usual_ns)
+SELECT rank, s.excess_ns, s.longer_share, s.slower_share, s.typical_share, w.more_ns, w.more_share, p.names, p.heavy, p.heaviest
+FROM parts AS p JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank)
+WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }}
     AND rank NOT IN (
         SELECT rank
         FROM {{ ref('blame') }}
