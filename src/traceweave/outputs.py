@@ -200,9 +200,7 @@ def _opened(stream: Path) -> IO[bytes]:
 
 def _unwritable(target: Path | Place, error: OSError) -> InputError:
     reason = error.strerror or str(error)
-    return InputError(
-        f"{shown(str(target))}: cannot be written: {reason}; name another place with -o"
-    )
+    return InputError(f"{shown(str(target))}: cannot be written: {reason}; name another place")
 
 
 def _remove_drafts(place: Place) -> None:

@@ -43,6 +43,8 @@ def test_a_slower_step_is_found_and_its_parts_add_up(
         "difference_ns": 50,
         "relative": pytest.approx(0.05),
         "shift_ns": 50,
+        "shift_low_ns": 30,
+        "shift_high_ns": 70,
         "low_ns": 27,
         "high_ns": 73,
         "welch_p": pytest.approx(0.0036, abs=5e-5),
@@ -87,11 +89,36 @@ def test_one_odd_step_of_many_leaves_the_others_to_decide() -> None:
         said = next(text for text in found.words if text.startswith("Step time:"))
         assert said.startswith("Step time: -3.0% at the median, significantly faster (mean 2.")
         step = found.table("step").to_pylist()[0]
-        assert (step["shift_ns"], step["high_ns"] < 0) == (-30, True)
+        assert (step["shift_ns"], step["shift_high_ns"] < 0) == (-30, True)
         # and one recording beside itself with an odd step is the same
         with run_of([69_000 if n == 20 else length for n, length in enumerate(base)]) as again:
             found = compare_runs(one, again)
             assert (found.verdict, found.time.undecided) == ("same", "")
+
+
+def test_steps_that_stall_now_and_then_are_no_faster_run() -> None:
+    base = [1000 + 5 * (number % 7) for number in range(22)]
+    # as where a loader is late in every fourth step: the mean is half as long again
+    stalls = [length - 30 + 2000 * (number % 4 == 3) for number, length in enumerate(base)]
+    with run_of(base) as one, run_of(stalls) as other:
+        found = compare_runs(one, other)
+    assert (found.verdict, found.time.by_median) == ("not significant", True)
+    said = " ".join(found.words)
+    assert "Step time: cannot tell (1.49 us instead of 1.02 us, +46.3%)" in said
+    assert "5 of 20 new steps (3, 7, 11, 15, 19) take 2.98 us, the others 985 ns" in said
+
+
+def test_the_rank_that_changed_alone_is_named(base_run: duckdb.DuckDBPyConnection) -> None:
+    def longer(build: Builder) -> None:
+        for step in range(5):
+            build.gpu(2, (sum(LENGTHS[:step]) + 400, sum(LENGTHS[:step]) + 460), step=step)
+
+    with run_of(ranks=3) as base, run_of(ranks=3, change=longer) as new:
+        found = compare_runs(base, new)
+    rows = {row["part"]: row for row in found.table("budget").to_pylist()}
+    assert (rows["compute"]["difference_ns"], rows["compute"]["rank"]) == (20, 2)
+    assert rows["compute"]["rank_difference_ns"] == 60
+    assert "compute +20 ns (rank 2 +60 ns)" in " ".join(found.words)
 
 
 @nightly

@@ -92,7 +92,7 @@ def test_what_cannot_be_written_is_one_line_with_a_way_out(tmp_path: Path, name:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
 
-    with pytest.raises(InputError, match=r"cannot be written: .*; name another place with -o"):
+    with pytest.raises(InputError, match=r"cannot be written: .*; name another place"):
         write_whole(tmp_path / name, b"new", None)
     assert names(tmp_path) == ["file", "folder"]
 

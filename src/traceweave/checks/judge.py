@@ -36,7 +36,8 @@ def check_run(
 
     @cache
     def comparison(place: int, smallest_change: float) -> Comparison:
-        return compare_runs(baselines[place], con, smallest_change=smallest_change)
+        names = ("the baseline", "the run")
+        return compare_runs(baselines[place], con, names=names, smallest_change=smallest_change)
 
     comparing = [rule for rule in rules if any(map(rule.needs_baseline, rule.limits))]
     comparable = [can_be_compared(one, con) for one in baselines] if comparing else []

@@ -83,7 +83,10 @@ def _given(
     if rule.compare is not None:
         return con.from_arrow(comparison(rule.smallest_change).table(rule.compare))
     if rule.what_if is not None:
-        return con.from_arrow(what_if(con, [rule.what_if], "scenario"))
+        try:
+            return con.from_arrow(what_if(con, [rule.what_if], "scenario"))
+        except UsageError as error:
+            raise UsageError(f"{rule.title}: {error}") from error
     if rule.analysis is not None:
         return analyses.run(con, rule.analysis, **dict(rule.params))
     return None

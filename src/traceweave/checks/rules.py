@@ -124,7 +124,9 @@ def read_rules(path: Path) -> tuple[Rule, ...]:
     except OSError as error:
         hint = "; --init writes it" if isinstance(error, FileNotFoundError) else ""
         raise UsageError(f"{path}: cannot be read: {error.strerror}{hint}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: is no text, so no rules; --init writes some") from error
+    except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: is not TOML: {error}") from error
     rules = data.pop("rule", None)
     if data or not isinstance(rules, list) or not rules:

@@ -101,6 +101,8 @@ def compare(
         raise UsageError(f"{output}: is a page; name another file for --format {format_}")
     if title is not None and not page:
         raise UsageError("--title is for the page: name it with -o FILE.html")
+    if page and name is not None:
+        raise UsageError("--table is for rows: the page has all tables; name a .csv file for one")
     whole = page or format_ == "json"
     if not whole and name is None and (format_ not in ("table", "markdown") or output is not None):
         raise click.UsageError(

@@ -41,7 +41,7 @@ def can_be_compared(
 ) -> Comparability:
     """Tell whether two runs can be compared, without comparing them; so too if one did no work."""
     try:
-        steps = read_steps(base, "base", warmup=1), read_steps(new, "new", warmup=1)
+        steps = read_steps(base, "the baseline", warmup=1), read_steps(new, "the run", warmup=1)
         return compare_facts(read_facts(base, steps[0]), read_facts(new, steps[1]))
     except InputError as error:
         return no_facts(str(error))

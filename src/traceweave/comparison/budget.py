@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave.comparison.side import Side
+from traceweave.comparison.side import Side, unit_of
 from traceweave.comparison.statistics import (
     Shift,
     Tests,
@@ -42,6 +42,8 @@ class StepTime:
     smallest_change: float
     """Share of the step below which a change does not count."""
     shift: Shift
+    rest_ns: float
+    """The difference of the means without the longest step of either run."""
     equal: bool = False
     """Whether every step takes exactly as long in both: nothing is left to chance then."""
 
@@ -68,23 +70,34 @@ class StepTime:
     @property
     def robust(self) -> bool:
         """Whether there are enough steps for the Mann-Whitney test to be significant at all."""
-        level = self.alpha / 2
-        return self.testable and least_mann_whitney_p(self.base_steps, self.new_steps) < level
+        return self.testable and _is_robust(self.base_steps, self.new_steps, self.alpha)
+
+    @property
+    def level(self) -> float:
+        """Level of each test: half of alpha where there are two. So are the intervals."""
+        return self.alpha / 2 if self.robust else self.alpha
 
     @property
     def by_mean(self) -> bool:
-        """Whether the means differ by enough, and by more than chance: half of alpha where there is
-        another test beside it.
-        """
-        level = self.alpha / 2 if self.robust else self.alpha
+        """Whether the means differ by enough, and by more than chance."""
         enough = abs(self.difference_ns) >= self.smallest_ns
-        return self.testable and enough and bool(self.tests.welch_p[0] < level)
+        return self.testable and enough and bool(self.tests.welch_p[0] < self.level)
 
     @property
     def by_median(self) -> bool:
         """The same of steps of one run beside those of the other, which odd ones do not move."""
         enough = abs(self.shift.difference) >= self.smallest_ns
-        return self.robust and enough and bool(self.tests.mann_whitney_p[0] < self.alpha / 2)
+        return self.robust and enough and bool(self.tests.mann_whitney_p[0] < self.level)
+
+    @property
+    def at_median(self) -> bool:
+        """Whether the median decides: where chance may have made the means differ, and one odd
+        step of either run is all that speaks against it.
+        """
+        if not self.robust or self.by_mean:
+            return False
+        agrees = self.by_median and self.rest_ns * self.shift.difference > 0
+        return agrees or abs(self.rest_ns) < self.smallest_ns
 
     @property
     def verdict(self) -> str:
@@ -92,19 +105,19 @@ class StepTime:
 
         What the run takes in all is its mean; where chance may have made that, the median decides.
         """
-        change = self.difference_ns if self.by_mean or not self.robust else self.shift.difference
+        change = self.shift.difference if self.at_median else self.difference_ns
         if abs(change) < self.smallest_ns:
             return "same"
         if not self.testable:
             return "not testable"
-        if not (self.by_mean or self.by_median):
+        if not (self.by_median if self.at_median else self.by_mean):
             return "not significant"
         return "slower" if change > 0 else "faster"
 
     @property
     def interval(self) -> tuple[float, float]:
         """Ends of the confidence interval of what decides, the difference of means or the shift."""
-        if self.robust and not self.by_mean:
+        if self.at_median:
             return self.shift.low, self.shift.high
         return float(self.tests.low[0]), float(self.tests.high[0])
 
@@ -134,20 +147,30 @@ def _step_time(
 ) -> StepTime:
     base, new = samples
     pair = [sample[np.newaxis, :] for sample in samples]
-    tests = compare_samples(pair, confidence=1 - alpha)
+    counts, equal = (len(base), len(new)), np.array_equal(base, new)
+    confidence = 1 - (alpha / 2 if _is_robust(*counts, alpha) else alpha)
+    tests = compare_samples(pair, confidence)
     if not testable:
         tests = untested(tests.difference)
     means = round(base.mean()), round(new.mean())
-    counts, equal = (len(base), len(new)), np.array_equal(base, new)
-    shift = median_shift(base, new, confidence=1 - alpha)
-    return StepTime(*means, tests, *counts, alpha, smallest_change, shift, equal)
+    shift = median_shift(base, new, confidence)
+    rest = float(_without_longest(new).mean() - _without_longest(base).mean())
+    return StepTime(*means, tests, *counts, alpha, smallest_change, shift, rest, equal)
+
+
+def _is_robust(base_steps: int, new_steps: int, alpha: float) -> bool:
+    return least_mann_whitney_p(base_steps, new_steps) < alpha / 2
+
+
+def _without_longest(values: Values) -> Values:
+    return np.sort(values)[:-1] if len(values) > 1 else values
 
 
 def step_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     """Return the step times and their tests: the mean over the ranks, and the slowest rank's."""
     slowest = [side.totals["slowest_ns"] for side in (base, new)]
     other = _step_time(slowest, time.alpha, time.smallest_change, testable=time.testable)
-    rows = [_step_row("mean of ranks", time), _step_row("slowest rank", other)]
+    rows = [_step_row("mean of ranks", time), _step_row("slowest rank of each step", other)]
     return pa.Table.from_pylist(rows, schema=_STEP_SCHEMA)
 
 
@@ -159,9 +182,11 @@ _STEP_SCHEMA = pa.schema(
         ("new_ns", pa.int64()),
         ("difference_ns", pa.int64()),
         ("relative", pa.float64()),
-        ("shift_ns", pa.int64()),
         ("low_ns", pa.int64()),
         ("high_ns", pa.int64()),
+        ("shift_ns", pa.int64()),
+        ("shift_low_ns", pa.int64()),
+        ("shift_high_ns", pa.int64()),
         ("welch_p", pa.float64()),
         ("mann_whitney_p", pa.float64()),
         ("hedges_g", pa.float64()),
@@ -177,7 +202,12 @@ def _step_row(sample: str, time: StepTime) -> dict[str, object]:
         name: None if np.isnan(value := getattr(time.tests, name)[0]) else float(value)
         for name in ("welch_p", "mann_whitney_p", "hedges_g", "slower_share")
     }
-    low, high = (None if np.isnan(end) else round(end) for end in time.interval)
+    ends = {
+        "low_ns": time.tests.low[0],
+        "high_ns": time.tests.high[0],
+        "shift_low_ns": time.shift.low,
+        "shift_high_ns": time.shift.high,
+    }
     return {
         "sample": sample,
         "verdict": time.verdict,
@@ -186,8 +216,7 @@ def _step_row(sample: str, time: StepTime) -> dict[str, object]:
         "difference_ns": time.difference_ns,
         "relative": time.difference_ns / time.base_ns if time.base_ns else None,
         "shift_ns": round(time.shift.difference),
-        "low_ns": low,
-        "high_ns": high,
+        **{name: None if np.isnan(end) else round(end) for name, end in ends.items()},
         **tests,
         "base_steps": time.base_steps,
         "new_steps": time.new_steps,
@@ -197,7 +226,8 @@ def _step_row(sample: str, time: StepTime) -> dict[str, object]:
 def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     """Return what the step is made of in both runs; the last row is the whole.
 
-    Every column in ns adds up to its last row exactly: parts are rounded together.
+    Means over the ranks in ns add up to the last row exactly: parts are rounded together. `rank` is
+    the one that changed alone, if one did, by `rank_difference_ns`.
     """
     causes = sorted({*base.idle, *new.idle}, key=lambda c: -_largest(c, base, new))
     columns = {
@@ -206,6 +236,7 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
         "exposed memory": "exposed_memory_ns",
     }
     labels = [*columns, *(f"idle: {cause.replace('_', ' ')}" for cause in causes)]
+    alone = [_alone(base, new, name) for name in (*columns.values(), *causes)]
     samples = [_parts(side, columns.values(), causes) for side in (base, new)]
     whole = [_rounded_together(sample.mean(axis=1)) for sample in samples]
     p = np.full(len(labels), np.nan)
@@ -216,7 +247,7 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     total = int(difference.sum())
     return pa.table(
         {
-            "part": [*labels, "step" if base.steps is not None else "recording"],
+            "part": [*labels, unit_of(base, new)],
             "change": [*words, time.verdict],
             "base_ns": [*whole[0].tolist(), int(whole[0].sum())],
             "new_ns": [*whole[1].tolist(), int(whole[1].sum())],
@@ -224,8 +255,25 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
             "base_share": [*(whole[0] / max(whole[0].sum(), 1)).tolist(), 1.0],
             "new_share": [*(whole[1] / max(whole[1].sum(), 1)).tolist(), 1.0],
             "p_adjusted": pa.array([*p, time.tests.welch_p[0]], from_pandas=True),
+            "rank": pa.array([*(rank for rank, _ in alone), None], pa.int32()),
+            "rank_difference_ns": pa.array([*(ns for _, ns in alone), None], pa.int64()),
         }
     )
+
+
+def _alone(base: Side, new: Side, part: str) -> tuple[int | None, int | None]:
+    """Return the rank whose part of the step changed by twice as much as any other's, and by how
+    much, ns; nothing where the runs have other ranks.
+    """
+    was, now = (side.of_rank.get(part, {}) for side in (base, new))
+    ranks = sorted(was.keys() | now.keys())
+    if len(ranks) < 2 or base.ranks != new.ranks:
+        return None, None
+    found = {rank: now.get(rank, 0.0) - was.get(rank, 0.0) for rank in ranks}
+    first, second = sorted(ranks, key=lambda rank: -abs(found[rank]))[:2]
+    if abs(found[first]) < max(2 * abs(found[second]), 1):
+        return None, None
+    return first, round(found[first])
 
 
 def _communication(base: Side, new: Side) -> dict[str, str]:

@@ -44,7 +44,10 @@ _KINDS: dict[str, tuple[str, Kind]] = {
 }
 """Headings and kinds of columns whose name does not say them."""
 
-_SMALL = frozenset({"difference_ns", "low_ns", "high_ns", "from_calls_ns", "from_duration_ns"})
+_SMALL = frozenset(
+    {"difference_ns", "low_ns", "high_ns", "shift_low_ns", "shift_high_ns", "rank_difference_ns"}
+    | {"from_calls_ns", "from_duration_ns"}
+)
 """Changes, which would vanish with the decimals of what changed."""
 
 _P_VALUES = frozenset({"p", "p_adjusted", "welch_p", "mann_whitney_p"})

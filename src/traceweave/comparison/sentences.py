@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.comparison.budget import StepTime
-from traceweave.comparison.side import Side
-from traceweave.comparison.statistics import FEWEST
+from traceweave.comparison.side import Side, unit_of
+from traceweave.comparison.statistics import FEWEST, odd_ones
 from traceweave.words import count, duration, folded, number, percent, plural, shortened
 
 MOST_NAMED = 3
@@ -21,11 +22,14 @@ def sentences(
 ) -> tuple[str, ...]:
     """Return what was found, the step time first; empty statements are left out."""
     found = (
-        headline(time, base.unit if base.unit == new.unit else "recording"),
+        headline(time, unit_of(base, new)),
         *_doubts(time),
+        *_long_steps(base, new, time),
         _parts(tables["budget"].to_pylist()),
-        _items(tables["classes"], "Kernel classes"),
-        _items(tables["kernels"], "Kernels"),
+        _items(tables["classes"], "Kernel classes", time.smallest_item_ns),
+        _items(tables["kernels"], "Kernels", time.smallest_item_ns),
+        _items(tables["ops"], "Operators and ranges of the host", time.smallest_item_ns),
+        _calls(tables["collectives"]),
     )
     return tuple(text for text in found if text)
 
@@ -39,9 +43,9 @@ def headline(time: StepTime, unit: str) -> str:
         return f"Step time: no difference: {what} takes exactly as long in both ({mean})."
     change = f"{duration(time.new_ns)} instead of {duration(time.base_ns)}"
     amount = "from nothing" if relative is None else percent(relative, signed=True)
-    if time.robust and not time.by_mean and time.base_ns:
+    if time.at_median and relative is not None:
+        change = f"mean {change}, {amount}"
         amount = f"{percent(time.shift.difference / time.base_ns, signed=True)} at the median"
-        change = f"mean {change}"
     if time.testable and time.undecided:
         return f"Step time: cannot tell ({change}, {amount}): {time.undecided}."
     if time.verdict == "same":
@@ -59,11 +63,11 @@ def _doubts(time: StepTime) -> tuple[str, ...]:
     if not time.testable:
         return (f"A test needs {FEWEST} steps on either side whose times vary.",)
     between = " to ".join(duration(round(end), signed=True) for end in time.interval)
-    at_median = " at the median" if time.robust and not time.by_mean else ""
-    share = _share(1 - time.alpha)
+    at_median = " at the median" if time.at_median else ""
+    share = _share(1 - time.level)
     interval = f"{share} confidence interval of the difference{at_median}: {between}."
     beside = ""
-    if time.by_mean and time.robust:
+    if time.robust and not time.at_median:
         shift = percent(time.shift.difference / time.base_ns, signed=True)
         beside = f"Steps of one run beside those of the other differ by {shift} at the median."
     return (interval, beside)
@@ -91,34 +95,87 @@ def _share(fraction: float) -> str:
     return percent(fraction).replace(".0%", "%")
 
 
+def _long_steps(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
+    """Say which steps take the mean away from the median, where the means may differ by chance."""
+    if time.by_mean or base.steps is None or new.steps is None:
+        return ()
+    sides = (("base", base, base.steps), ("new", new, new.steps))
+    return tuple(_long(label, side, steps, time.smallest_ns) for label, side, steps in sides)
+
+
+def _long(label: str, side: Side, numbers: tuple[int, ...], smallest_ns: float) -> str:
+    lengths = side.per_rank("window_ns")
+    odd = odd_ones(lengths)
+    usual = float(np.median(lengths[~odd]))
+    if (lengths[odd] - usual).sum() < smallest_ns * len(lengths):
+        return ""
+    steps = [step for step, is_odd in zip(numbers, odd, strict=True) if is_odd]
+    which = f"{len(steps)} of {count(len(lengths))} {label} steps ({folded(steps)})"
+    take = "takes" if len(steps) == 1 else "take"
+    longer, others = duration(round(lengths[odd].mean())), duration(round(usual))
+    return f"{which} {take} {longer}, the others {others} at the median."
+
+
 def _parts(rows: list[dict[str, Any]]) -> str:
     changed = sorted(rows[:-1], key=lambda row: -abs(row["difference_ns"]))
     named = [row for row in changed[:MOST_NAMED] if row["difference_ns"]]
     if not named:
         return ""
-    parts = ", ".join(f"{row['part']} {_change(row)}" for row in named)
+    parts = ", ".join(f"{row['part']} {_change(row)}{_of_rank(row)}" for row in named)
     whole = _change(rows[-1])
-    return f"Of the {whole} per {rows[-1]['part']} and rank: {parts}."
+    doubtful = [row["part"] for row in named if row["change"] == "not significant"]
+    doubt = ""
+    if doubtful:
+        which = "" if len(doubtful) == len(named) else f" of {', '.join(doubtful)}"
+        doubt = f" By itself, the change{which} is not significant."
+    return f"Of the {whole} per {rows[-1]['part']} and rank: {parts}.{doubt}"
 
 
-def _items(table: pa.Table, kind: str) -> str:
-    changes = table["change"].to_pylist()
+def _of_rank(row: dict[str, Any]) -> str:
+    if row["rank"] is None:
+        return ""
+    return f" (rank {row['rank']} {duration(row['rank_difference_ns'], signed=True)})"
+
+
+def _items(table: pa.Table, kind: str, least_ns: float) -> str:
+    rows = table.to_pylist()
+    changes = [row["change"] for row in rows if abs(row["difference_ns"]) >= least_ns]
     counts = [
         f"{count(changes.count(word))} {word}"
         for word in ("slower", "faster", "added", "removed")
         if word in changes
     ]
+    if not counts and "not testable" in changes:
+        return f"{kind}: not tested, too little was recorded."
     if not counts:
-        found = {"same", "not significant"}.intersection(changes)
-        return f"{kind}: none changed significantly." if found else ""
-    rows = table.filter(pc.is_in(table["change"], pa.array(["slower", "faster"]))).to_pylist()
+        return f"{kind}: none changed significantly." if rows else ""
+    changed = [row for row in rows if row["change"] in ("slower", "faster")]
     named = ", ".join(
         f"{shortened(row['item'])} ({percent(row['relative'], signed=True)}, {_change(row)})"
-        for row in rows[:MOST_NAMED]
+        for row in changed[:MOST_NAMED]
     )
     parts = [", ".join(counts), f"most changed: {named}" if named else ""]
-    parts += [_of_one_run(table, word) for word in ("added", "removed")]
+    parts += [_of_one_run(table, word) for word in ("added", "removed") if word in changes]
     return f"{kind}: {'; '.join(part for part in parts if part)}."
+
+
+def _calls(table: pa.Table) -> str:
+    """Name the collectives that every step calls more or less often."""
+    calls: dict[str, list[float]] = {}
+    for row in table.to_pylist():
+        if row["class"] == "all":
+            of = calls.setdefault(row["item"], [0.0, 0.0])
+            of[0] += row["base_calls"]
+            of[1] += row["new_calls"]
+    changed = [
+        (op, round(was), round(now))
+        for op, (was, now) in calls.items()
+        # as often in every step on every rank: no chance is in it
+        if was.is_integer() and now.is_integer() and was != now
+    ]
+    changed.sort(key=lambda one: -abs(one[2] - one[1]))
+    named = ", ".join(f"{now} {op} instead of {was}" for op, was, now in changed[:MOST_NAMED])
+    return f"Collectives per step and rank: {named}." if named else ""
 
 
 def _of_one_run(table: pa.Table, word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -37,6 +37,8 @@ class Side:
     """Columns of steps.sql."""
     idle: dict[str, Values]
     """Idle time by cause, summed over the ranks, ns."""
+    of_rank: dict[str, dict[int, float]]
+    """Columns of ranks.sql and causes of idling by rank, means over the steps that count, ns."""
 
     @property
     def count(self) -> int:
@@ -56,6 +58,11 @@ class Side:
     def per_rank(self, column: str) -> Values:
         """Return a column of steps.sql as the mean over the ranks, one value per step, ns."""
         return self.totals[column] / self.ranks
+
+
+def unit_of(base: Side, new: Side) -> str:
+    """Return what one sample of both is."""
+    return base.unit if base.unit == new.unit else "step or recording"
 
 
 class Steps(NamedTuple):
@@ -116,11 +123,13 @@ def load_side(con: duckdb.DuckDBPyConnection, name: str, steps: Steps) -> Side:
         if name not in ("step", "gpu")
     }
     ranks = int(totals["ranks"].max(initial=0))
-    idle = _idle_by_cause(con, kept, window)
+    idle_rows = ask(con, "idle_causes", "idle", window=window).to_pylist()
+    idle = _idle_by_cause(idle_rows, kept)
+    of_rank = _by_rank(ask(con, "breakdown", "ranks", window=window).to_pylist(), idle_rows, kept)
     [(without_work,)] = con.execute(
         "SELECT count(*) FROM ranks WHERE rank NOT IN (SELECT rank FROM device_ops)"
     ).fetchall()
-    return Side(name, con, ranks, without_work, window, kept, left_out, totals, idle)
+    return Side(name, con, ranks, without_work, window, kept, left_out, totals, idle, of_rank)
 
 
 def choose_steps(
@@ -162,11 +171,8 @@ def query(name: str) -> str:
     return script(__package__, f"queries/{name}.sql")
 
 
-def _idle_by_cause(
-    con: duckdb.DuckDBPyConnection, steps: tuple[int, ...] | None, window: str
-) -> dict[str, Values]:
+def _idle_by_cause(rows: list[dict[str, Any]], steps: tuple[int, ...] | None) -> dict[str, Values]:
     """Return the idle time of the kept steps by cause, summed over the ranks, ns."""
-    rows = ask(con, "idle_causes", "idle", window=window).to_pylist()
     kept: tuple[int | None, ...] = (None,) if steps is None else steps
     order = {step: place for place, step in enumerate(kept)}
     causes: dict[str, Values] = {}
@@ -175,3 +181,31 @@ def _idle_by_cause(
             found = causes.setdefault(row["cause"], np.zeros(len(kept)))
             found[order[row["step"]]] += row["idle_ns"]
     return causes
+
+
+def _by_rank(
+    times: list[dict[str, Any]], idle: list[dict[str, Any]], steps: tuple[int, ...] | None
+) -> dict[str, dict[int, float]]:
+    """Return for each part of the step what it takes on every rank, mean over the steps, ns."""
+    kept: tuple[int | None, ...] = (None,) if steps is None else steps
+    ranks = {row["rank"] for row in times}
+    found: dict[str, dict[int, float]] = {}
+    for row in times:
+        parts = {name: ns for name, ns in row.items() if name not in ("rank", "step")}
+        if row["step"] in kept:
+            _add(found, ranks, row["rank"], parts, len(kept))
+    for row in idle:
+        if row["step"] in kept:
+            _add(found, ranks, row["rank"], {row["cause"]: row["idle_ns"]}, len(kept))
+    return found
+
+
+def _add(
+    found: dict[str, dict[int, float]],
+    ranks: set[int],
+    rank: int,
+    parts: dict[str, int | None],
+    steps: int,
+) -> None:
+    for name, ns in parts.items():
+        found.setdefault(name, dict.fromkeys(ranks, 0.0))[rank] += (ns or 0) / steps

@@ -169,6 +169,14 @@ def _thinned(values: Values) -> Values:
     return np.quantile(values, (np.arange(MOST_PAIRED) + 0.5) / MOST_PAIRED)
 
 
+def odd_ones(values: Values) -> npt.NDArray[np.bool_]:
+    """Tell which values lie far above the others: more than three times the median deviation from
+    the median, scaled as that of a normal distribution (Hampel 1974).
+    """
+    above = values - np.median(values)
+    return np.asarray(above > 3 * 1.4826 * np.median(np.abs(above)))
+
+
 def untested(difference: Values) -> Tests:
     """Return differences of which nothing more can be said."""
     nothing = np.full(len(difference), np.nan)

@@ -1,5 +1,5 @@
--- Idle time by its cause in every step, summed over the ranks; `rows` holds the rows of the analysis idle_causes.
-SELECT step, cause, CAST(sum(idle_ns) AS BIGINT) AS idle_ns
+-- Idle time by its cause in every step of every rank; `rows` holds the rows of the analysis idle_causes.
+SELECT rank, step, cause, CAST(sum(idle_ns) AS BIGINT) AS idle_ns
 FROM rows
-GROUP BY step, cause
-ORDER BY step NULLS FIRST, cause
+GROUP BY rank, step, cause
+ORDER BY rank, step NULLS FIRST, cause

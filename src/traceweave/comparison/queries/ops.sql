@@ -1,5 +1,5 @@
--- Operators (nsys: NVTX ranges) by name and input shapes, per step: their time on the host without what was recorded inside
--- them. $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
+-- Operators and ranges of the host (annotations, NVTX) by name and input shapes, per step: their time on the host without what
+-- was recorded inside them. $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
 WITH inside AS (
     -- what an operator starts may last longer than it does, as gloo's sends do
     SELECT c.parent_id, sum(greatest(least(c.end_ns, p.end_ns) - c.start_ns, 0)) AS inside_ns
@@ -14,7 +14,9 @@ alike AS (
         count(*) AS calls,
         sum(o.duration_ns - coalesce(i.inside_ns, 0)) AS total_ns
     FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
-    WHERE o.kind IN ('op', 'nvtx') AND o.rank IS NOT NULL
+    WHERE o.kind IN ('op', 'nvtx', 'annotation') AND o.rank IS NOT NULL 
+        -- steps and collectives have tables of their own
+        AND NOT (o.kind = 'annotation' AND regexp_matches(o.name, '^(ProfilerStep#|(nccl|gloo|mpi|ucc|c10d):)'))
         AND ($steps IS NULL OR list_contains($steps, o.step) AND (o.rank, o.step) IN (SELECT (rank, step) FROM steps))
     GROUP BY o.name, o.kind, o.step, o.arguments_hash
 )
