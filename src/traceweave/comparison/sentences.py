@@ -88,6 +88,8 @@ def method(time: StepTime) -> tuple[str, ...]:
         counts,
         f"Step time: Welch p = {number(tests.welch_p[0])}, Mann-Whitney p ="
         f" {number(tests.mann_whitney_p[0])}; effect size g = {number(tests.hedges_g[0])}.",
+        "The tests are of these two recordings: how much a run differs from itself, only another"
+        " recording of the base shows.",
     )
 
 
