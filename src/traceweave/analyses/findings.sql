@@ -11,6 +11,7 @@
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
+-- column: uncertainty_ns BIGINT | by how much a replayed cost may be off, as in what-if; NULL: it is no replayed one, or one step does not tell
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
@@ -36,6 +37,7 @@ WITH costly AS (
         CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
         CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END AS left_ns,
         CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, left_ns) END AS cost_ns,
+        CASE WHEN f.ceiling IS NULL THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
@@ -68,6 +70,7 @@ SELECT
     c.ranks,
     c.group_id,
     c.cost_ns,
+    c.uncertainty_ns,
     c.cost_ns / s.length_ns AS step_share,
     coalesce(s.unit, 'step') AS per,
     c.cost_is,

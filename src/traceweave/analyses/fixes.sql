@@ -12,6 +12,7 @@
 -- column: step_ns BIGINT | mean step with the first n fixes, replayed together
 -- column: gain_ns BIGINT | what the n-th adds: the step before it less this one
 -- column: alone_ns BIGINT | what it gains without the others: cost_ns of findings, unless that is a bound
+-- column: uncertainty_ns BIGINT | by how much alone_ns may be off, as in what-if; NULL: one step does not tell
 -- column: together_ns BIGINT | what the first n gain
 -- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
@@ -36,6 +37,7 @@ SELECT
     s.step_ns,
     s.before_ns - s.step_ns AS gain_ns,
     s.alone_ns,
+    s.uncertainty_ns,
     CASE WHEN s.n > 0 THEN s.measured_ns - s.step_ns END AS together_ns,
     CASE WHEN s.n > 0 THEN (s.measured_ns - s.step_ns) / nullif(s.measured_ns, 0) END AS together_share,
     s.bottleneck,

@@ -31,6 +31,8 @@ class Fix:
     scenario: str | None = None
     alone_ns: int | None = None
     """Gain of this scenario alone, 0 where it gains nothing; None: it was not replayed."""
+    uncertainty_ns: int | None = None
+    """By how much that may be off; None: one step does not tell."""
     step_ns: int | None = None
     """Mean step with the first n together."""
     bottleneck: str | None = None
@@ -87,12 +89,13 @@ def _as_it_is(model: Model) -> Fix:
 
 def _alone(model: Model, scenario: str) -> Fix:
     try:
-        step = model.step(scenario)
+        step, uncertainty = model.step(scenario)
     except UsageError as error:
         return Fix(scenario=scenario, note=str(error))
     # what moves may be in the way of something else: that is no gain either
     gain = max(round(model.measured) - round(step), 0)
-    return Fix(scenario=scenario, alone_ns=gain, note=model.note)
+    off = None if uncertainty is None else round(uncertainty)
+    return Fix(scenario=scenario, alone_ns=gain, uncertainty_ns=off, note=model.note)
 
 
 def _together(model: Model, useful: Sequence[Fix]) -> list[Fix]:

@@ -155,12 +155,13 @@ class Model:
         """Return the scenarios that a text asks for. Raises UsageError."""
         return parse(text, self.graph.names.comm_ops)
 
-    def step(self, text: str) -> float:
-        """Return the mean step that a scenario gives, ns, and no more.
+    def step(self, text: str) -> tuple[float, float | None]:
+        """Return the mean step that a scenario gives and its uncertainty, ns, and no more.
 
         Raises UsageError for one that makes no sense or selects nothing.
         """
-        return self.windows.mean(self._replayed(self.changed(*self.parsed(text))))
+        after = self._replayed(self.changed(*self.parsed(text)))
+        return self.windows.mean(after), self.uncertainty(after)
 
     def answers(self, texts: Sequence[str]) -> list[Answer]:
         """Return what each scenario gives alone and, if there are several, all of them at once."""

@@ -132,7 +132,7 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
             "Waited for": "the rank that has not arrived; if several have not, each for its part;"
             " if another group held it up, the rank that did",
             "Clock-free wait": "the same waiting measured without clocks: a rank's duration minus"
-            " the shortest one of the same collective; the time budget is made of it",
+            " the shortest one of the same collective",
             "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
         },
     )

@@ -91,6 +91,7 @@ def _table(findings: Findings) -> Table:
             "title": "Found",
             "evidence": "",
             "cost_ns": "Cost per step",
+            "uncertainty_ns": "±",
             "step_share": "Share",
             "bound_ns": "Bound",
             "advice": "What to try",
