@@ -265,7 +265,9 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
 
 def test_steps_that_count() -> None:
     def chosen(ranks: list[int], gpu: bool, warmup: int) -> tuple[tuple[int, ...], set[int]]:
-        rows = pa.table({"step": range(len(ranks)), "ranks": ranks, "gpu": [gpu] * len(ranks)})
+        rows = pa.table(
+            {"step": range(len(ranks)), "ranks": ranks, "by_device": [gpu] * len(ranks)}
+        )
         kept, left_out = choose_steps(rows, warmup)
         return kept, {step for step, _ in left_out}
 
