@@ -13,6 +13,7 @@ from traceweave.cli.verdict import verdict_lines
 
 ROW = {
     "severity": "critical", "title": "Rank 2 waits for data", "ranks": [2], "cost_ns": 39_600_000,
+    "uncertainty_ns": 3_200_000,
     "step_share": 0.455, "per": "step", "cost_is": "replayed", "scenario": "rank=2 like=median",
     "evidence": "Rank 2 is in 'load' for 40.7 ms", "advice": "More workers", "proof": "stragglers",
 }  # fmt: skip
@@ -41,6 +42,8 @@ def test_a_bound_says_so_and_what_costs_no_time_has_its_title_alone() -> None:
     assert block_lines(bound, "r", 80)[-1] == "  Next: traceweave analyze stragglers r"
     free = {**ROW, "severity": "info", "cost_ns": None, "step_share": None, "evidence": None}
     assert block_lines(free, "r", 80)[:2] == ["info  Rank 2 waits for data", "  Try: More workers"]
+    vague = {**ROW, "uncertainty_ns": 50_000_000}
+    assert block_lines(vague, "r", 80)[0].startswith("critical  39.6 ms ±50.0 ms per step (45.5%)")
     vain = {**ROW, "cost_ns": 0, "step_share": 0.0}
     assert block_lines(vain, "r", 80)[0] == "critical  no gain by replay: Rank 2 waits for data"
 

@@ -42,8 +42,8 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
 
 def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
-           "bound_ns": None, "cost_is": None, "scenario": "s", "title": "T", "evidence": "E",
-           "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
+           "uncertainty_ns": None, "bound_ns": None, "cost_is": None, "scenario": "s", "title": "T",
+           "evidence": "E", "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
     told = cards(Findings([{**row} for _ in range(5)]), (), None)
     assert told == tuple(
         Card("warning", "▲", "T", "E", "", "A", (Link("All its numbers", f"finding-{place}"),))
@@ -53,7 +53,7 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     assert rest_in_words(Findings([row] * 3)) == ""
     assert headline_in_words(Findings([row])) == "no finding would save much"
     assert findings_section(Findings([row])).tables[0].rows == (
-        ("warning", "T", "E", None, None, None, "A", "s", "p"),
+        ("warning", "T", "E", None, None, None, None, "A", "s", "p"),
     )
 
 
