@@ -16,8 +16,8 @@ from traceweave.cli import main
 from traceweave_simulator import Config, simulate, write_kineto
 
 NOTE = (
-    "rank 5: the file ends in step 3, seen only in part. This step is unknown, left out of all"
-    " numbers"
+    "rank 5: the file ends in step 3, seen only in part. This step is unknown, and in no time"
+    " budget, cost or wait"
 )
 
 

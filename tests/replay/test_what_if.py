@@ -276,7 +276,7 @@ def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
         ("step=99 times=0", "this run has no step 99; it has"),
         ("class=gemm times=0", "this run has no class 'gemm'"),
         ("name=Aa* times=0", "this run has no name 'Aa\\*'"),
-        ("op=aten::mm times=0", "no range of this run's host is called 'aten::mm'"),
+        ("op=aten::mm times=0", "no operator is called 'aten::mm', and no collective"),
         ("group=9 times=0", "selects nothing of this run"),
         ("kind=data_loading times=0", "selects nothing of this run"),
         ("kind=launch times=0", "selects nothing of this run"),

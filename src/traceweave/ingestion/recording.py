@@ -275,7 +275,7 @@ def _judged(
         message += ". The rank is unknown, left out of all numbers"
     elif is_unknown:
         are = "This step is" if len(steps) == 1 else "These steps are"
-        message += f". {are} unknown, left out of all numbers"
+        message += f". {are} unknown, and in no time budget, cost or wait"
     return {
         "rank": rank,
         "source_id": source_id,

@@ -236,11 +236,13 @@ class Changer:
         ops = self.graph.instances["op"]
         if op in {*self.graph.names.comm_ops, *ops.tolist()}:
             return self._of_instance(np.array([one == op for one in ops], bool))
-        return self._launched_within(op, "kind = 'op'")
+        known = ", ".join(sorted(set(ops.tolist()))) or "none"
+        missing = f"no operator is called {op!r}, and no collective (there are {known})"
+        return self._launched_within(op, "kind = 'op'", missing)
 
-    def _launched_within(self, name: str, condition: str) -> Flags:
+    def _launched_within(self, name: str, condition: str, missing: str = "") -> Flags:
         """Return which ops were launched, and which waits for the device ended, in a range of the
-        host with this name.
+        host with this name. Raises UsageError, saying `missing`, where there is none.
         """
         graph, nodes = self.graph, self.graph.nodes
         like = "name = $name" if "*" not in name else "name GLOB $name"
@@ -251,7 +253,7 @@ class Changer:
             {"name": name, "origin": graph.origin},
         ).fetchnumpy()
         if not len(rows["rank"]):
-            raise UsageError(f"no range of this run's host is called {name!r}")
+            raise UsageError(missing or f"no range of this run's host is called {name!r}")
         if not graph.has_gpu:
             raise UsageError("operators and modules launch nothing in a run without a GPU")
         launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == EXIT)
