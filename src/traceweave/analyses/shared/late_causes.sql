@@ -16,6 +16,7 @@ WITH summed AS (
         rank,
         CASE WHEN {{ param('per') }} = 'step' THEN step END AS at_step,
         CAST(sum(delay_ns * waiting_ranks) AS BIGINT) AS late_ns,
+        sum(compute_ns) AS own_compute_ns,
         sum(waiting_ranks * compute_ns) AS "compute",
         sum(waiting_ranks * (launch_ns + sync_ns + allocator_ns + code_ns)) AS host_bound,
         sum(waiting_ranks * loading_ns) AS data_loading,
@@ -62,7 +63,7 @@ class_excess AS (
     GROUP BY w.rank, w.step, w.class, w.duration_ns
 ),
 slow_classes AS (
-    SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN nullif(step, -1) END AS at_step, class
+    SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN nullif(step, -1) END AS at_step, class, sum(excess_ns) AS excess_ns
     FROM class_excess
     GROUP BY rank, at_step, class
     HAVING sum(excess_ns) > 0
@@ -92,7 +93,8 @@ pulled AS (
 SELECT
     z.rank, z.at_step AS step, z.late_ns, c.cause,
     CASE c.cause
-        WHEN 'compute' THEN k.class
+        -- of ranks that take turns within a step, the step has little to show
+        WHEN 'compute' THEN CASE WHEN 10 * k.excess_ns >= z.own_compute_ns THEN k.class END
         WHEN 'host_bound' THEN z.gap_cause
         WHEN 'other_group' THEN 'group ' || p.group_id || ', waiting for rank ' || p.last_rank
     END AS cause_detail,
