@@ -78,11 +78,7 @@ threads AS (
 parts AS MATERIALIZED (
     SELECT
         cut.* EXCLUDE (whose, free_from_ns, free_until_ns, watched_op_id, launch_end_ns),
-        CASE
-            WHEN whose = 2 THEN 'device'
-            -- until its range ends, the host of a step has launched nothing more
-            WHEN whose = 1 OR per = 'device' AND timeline = 'gpu' AND before_op_id IS NULL AND threads.pid IS NOT NULL THEN 'host'
-        END AS whose,
+        CASE whose WHEN 1 THEN 'host' WHEN 2 THEN 'device' END AS whose,
         -- what lay between the end of the last op, or the return of the call, and the start of this op
         free_until_ns - greatest(free_from_ns, launch_end_ns) AS delay_ns,
         threads.pid,

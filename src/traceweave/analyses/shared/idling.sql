@@ -11,7 +11,7 @@
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
 -- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time, and stall_share of the step
--- column: is_blamed BOOLEAN | the ranks concerned are few, and others are known to wait for them
+-- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as stragglers already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
 -- column: steps BIGINT | all steps
@@ -117,7 +117,7 @@ by_cause AS (
         list(i.rank ORDER BY i.rank) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected,
         avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps
     FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
-    LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler UNION SELECT rank FROM {{ ref('late_in_few') }}) AS b USING (rank)
+    LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
     GROUP BY i.cause, s.ranks, s.step_ns
 ),
