@@ -88,6 +88,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
     copies = host.blocking_copies(gpu, calls, rows.pageable)
     room = full_queues.made_room(gpu)
+    room = np.where(room < 0, full_queues.let_in(gpu, calls, copies), room)
     gpu = full_queues.since_room(gpu, room)
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
