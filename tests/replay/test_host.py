@@ -155,6 +155,86 @@ def test_where_queues_are_full_the_gpu_is_the_bottleneck(
     assert row["blocked_ns"] == pytest.approx(252.6 * MS, rel=1e-3)
 
 
+# what was wrong: what a call waited for was its own work, so that faster kernels gained nothing
+@first_at_once()
+@pytest.mark.parametrize(
+    ("copied", "runs", "returns", "half", "launching"),
+    [
+        ("DtoH", 10, 10.02, 6, 0),
+        ("HtoD", 10, 10.02, 6, 0),
+        ("HtoD", 1, 10.02, 1, 9),  # it was staged until then
+        ("DtoH", 10, 0.04, 6, 0),  # nothing waits for it
+    ],
+)
+def test_a_copy_that_holds_up_its_call_waits_for_its_stream(
+    empty_run: duckdb.DuckDBPyConnection,
+    copied: str,
+    runs: int,
+    returns: float,
+    half: int,
+    launching: int,
+) -> None:
+    """A kernel runs until `runs` ms, a copy from 10.005 to 10.015, another kernel then for 2 ms."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.step(0, 1, (0, 13 * MS), (10 * US, 10 * MS + 2040 * US))
+    run.gpu(0, (10 * US, runs * MS), launch=run.launch(0, (0, 5 * US), step=1), step=1)
+    returned = round(returns * MS)
+    call = run.host(0, (20 * US, returned), "cudaMemcpyAsync", "runtime", step=1)
+    at, name = (10 * MS + 5 * US, 10 * MS + 15 * US), f"Memcpy {copied} (Pageable)"
+    run.gpu(0, at, "memory", name, launch=call, step=1, copy_kind=copied)
+    call = run.launch(0, (returned + 10 * US, returned + 15 * US), step=1)
+    run.gpu(0, (10 * MS + 40 * US, 12 * MS + 40 * US), launch=call, step=1)
+    run.write()
+    answers = Model(empty_run).answers(["kind=compute times=0.5", "kind=launch times=0"])
+    gains = [answer.gain_ns / MS for answer in answers[:2]]
+    assert gains == pytest.approx([half, launching], abs=0.05)
+
+
+@first_at_once()
+@pytest.mark.parametrize(("returns", "half"), [(10.05, 6), (10.4, 1)], ids=["locked", "its own"])
+def test_a_launch_waits_for_the_copy_that_another_thread_waits_for(
+    empty_run: duckdb.DuckDBPyConnection, returns: float, half: int
+) -> None:
+    """A kernel runs until 10 ms, and holds up a copy, and with it the driver, until 10.02; another
+    thread's launch begins at 1, and what it launches runs for 2 ms."""
+    run = Builder(empty_run)
+    run.rank(0)
+    returned = round(returns * MS)
+    run.step(0, 1, (0, 13 * MS), (10 * US, returned + 2010 * US))
+    run.gpu(0, (10 * US, 10 * MS), launch=run.launch(0, (0, 5 * US), step=1), step=1)
+    call = run.host(0, (20 * US, 10 * MS + 20 * US), "cudaMemcpyAsync", "runtime", step=1)
+    at, name = (10 * MS + 5 * US, 10 * MS + 15 * US), "Memcpy DtoH (Device -> Pageable)"
+    run.gpu(0, at, "memory", name, launch=call, step=1, copy_kind="DtoH")
+    call = run.launch(0, (1 * MS, returned), 2, step=1)
+    run.gpu(0, (returned + 10 * US, returned + 2010 * US), stream=8, launch=call, step=1)
+    run.write()
+    (answer,) = Model(empty_run).answers(["kind=compute times=0.5"])
+    assert answer.gain_ns / MS == pytest.approx(half, abs=0.05)
+
+
+# what was wrong: 3 us, 0.3 ms and nothing
+@nightly
+@pytest.mark.parametrize(
+    ("run", "times", "gain"),
+    [
+        # 1,000 kernels of 2,066.6 us, each copied from; all launching calls take 4.8 ms
+        ("jacobi__2023.4.sqlite", 0.5, 1_033),
+        # kernels of 26.2 ms per step of 41.2
+        ("power_iteration__2025.3.sqlite", 0.5, 13.1),
+        # kernels of 28.15 ms per step of 30.7; the loader, which is not much faster, has a thread
+        # of its own, 33 of whose copies return right after one of the 118 that hold up the other
+        ("ddp_4gpu_baseline__nersc.sqlite.gz", 0.9, 2.6),
+    ],
+)
+def test_what_waits_for_copies_gains_by_faster_kernels(
+    corpus: Path, database_of: Callable[..., Path], run: str, times: float, gain: float
+) -> None:
+    with traceweave.open(database_of(corpus / "nsys" / run)) as opened:
+        (answer,) = Model(opened.con).answers([f"kind=compute times={times}"])
+    assert answer.gain_ns / MS == pytest.approx(gain, rel=0.08)
+
+
 # what was wrong: windows met on the rank's own clock, and not on the common one
 @nightly
 def test_windows_tile_though_the_clock_steps(empty_run: duckdb.DuckDBPyConnection) -> None:

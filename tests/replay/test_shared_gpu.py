@@ -90,9 +90,9 @@ def test_a_copy_takes_longer_to_begin_than_a_kernel() -> None:
     gpu = {
         "op_id": np.arange(5), "chain": none, "stream": none, "start_ns": start, "end_ns": end,
         "called": called, "call_ns": none + 4 * US, "step": none, "launch": np.arange(5),
-        "category": np.array([0, 0, 0, 0, COPIES]),
+        "category": np.array([0, 0, 0, 0, COPIES]), "from_host": none,
     }  # fmt: skip
-    lag = order(Streams(gpu), Counter()).lag
+    lag = order(Streams(gpu), none[:0], Counter()).lag
     assert lag[1:].tolist() == [0, 0, 0, 6 * US]
 
 

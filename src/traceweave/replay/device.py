@@ -45,15 +45,16 @@ class Order:
     launch_lag: Ints
     """From the start of the launching call; its length where the op began no sooner than it ended,
     or than clocks can tell: what a long call does (loading code, say), it does before it launches,
-    and in real traces it returns up to 73 us after."""
+    and in real traces it returns up to 73 us after. One that waits for its copy launches at once,
+    but for what it first has to stage."""
 
     def unlaunched(self) -> Order:
         """Return the order as if no launch were recorded."""
         return Order(self.lag, np.zeros_like(self.launched), self.launch_lag)
 
 
-def order(streams: Streams, dropped: Counter[str]) -> Order:
-    """Return what streams and launches allow.
+def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
+    """Return what streams and launches allow; `copies` held up their calls.
 
     What the device takes at least to begin is the usual of the rank, or less where an op was
     faster; what it takes longer than that is a delay of the op.
@@ -74,6 +75,8 @@ def order(streams: Streams, dropped: Counter[str]) -> Order:
     queued = launched & follows & (free > called + PROMPT_NS)
     usual = _usual((start - called)[idle], -CLOCKS_NS)
     at_end = start - called >= gpu["call_ns"] - CLOCKS_NS
+    # a call that waits for its copy is as long as that waits; staged is what comes from the host
+    at_end[copies] &= ((gpu["from_host"] > 0) & (start - free > PROMPT_NS))[copies]
     launch_lag = np.minimum(
         start - called, np.where(at_end, np.maximum(gpu["call_ns"], usual), usual)
     )

@@ -93,13 +93,13 @@ def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
     }
 
 
-def threads(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Threads:
+def threads(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Threads:
     """Choose the calls that are nodes.
 
-    `calls` are sorted by chain and start; `pageable` are copies that may hold up their call, `room`
-    says by op what made room for its call.
+    `calls` are sorted by chain and start; `copies` held up their calls, `room` says by op what made
+    room for its call.
     """
-    sort = _blocking(calls, streams, pageable, room)
+    sort = _blocking(calls, streams, copies, room)
     is_node = ((sort < WAIT) | np.isin(sort, (ROOM, FREES))) & (
         (sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
     )
@@ -125,13 +125,21 @@ def outermost(columns: Columns) -> Flags:
     return kept
 
 
-def _blocking(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> Ints:
+def blocking_copies(gpu: Columns, calls: Columns, pageable: Ints) -> Ints:
+    """Return the ops that held up the calls that asked for them: these return when the last piece
+    is staged, so that more than half of the copy is done. Those that are `pageable` may."""
+    call = positions(calls["op_id"], gpu["launch"])
+    op = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0))
+    op = op[(calls["sort"][call[op]] == COPY) | np.isin(gpu["op_id"][op], pageable)]
+    held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * calls["end_ns"][call[op]]]
+    return held
+
+
+def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Ints:
     gpu = streams.gpu
     call = positions(calls["op_id"], gpu["launch"])
-    copies = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0) & np.isin(gpu["op_id"], pageable))
-    held = call[copies][_holds_up(gpu, copies, calls["end_ns"][call[copies]])]
     sort = calls["sort"].copy()
-    sort[held] = COPY
+    sort[call[copies]] = COPY
     sort[call[(room >= 0) & (call >= 0)]] = ROOM
     frees = np.flatnonzero(sort == FREES)
     op, of = _launched_before(calls, frees, streams)
@@ -141,15 +149,8 @@ def _blocking(calls: Columns, streams: Streams, pageable: Ints, room: Ints) -> I
     return sort
 
 
-def _holds_up(gpu: Columns, op: Ints, returned: Ints) -> Flags:
-    """Return which copies held up the calls that asked for them: these return when the last piece
-    is staged, so that more than half of the copy is done."""
-    half: Flags = gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * returned
-    return half
-
-
 def device_waits(
-    found: Threads, records: Records, streams: Streams, room: Ints, tolerance: int
+    found: Threads, records: Records, streams: Streams, copies: Ints, room: Ints, tolerance: int
 ) -> tuple[Ints, Ints, int]:
     """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
 
@@ -158,7 +159,7 @@ def device_waits(
     """
     calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
     sort[found.kept] = found.sort[found.kept]
-    pairs = [_whole_device(calls, sort, streams), _own_copies(calls, sort, streams)]
+    pairs = [_whole_device(calls, sort, streams), _own_copies(calls, sort, streams, copies)]
     pairs.append(_rooms(calls, sort, streams, room))
     named, unnamed = _recorded(calls, sort, records, streams)
     pairs += [named, _last_launched(calls, unnamed, sort, streams)]
@@ -181,12 +182,10 @@ def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[I
     )
 
 
-def _own_copies(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
-    call = positions(calls["op_id"], streams.gpu["launch"])
-    op = np.flatnonzero((call >= 0) & (streams.gpu["launch"] >= 0))
-    op = op[sort[call[op]] == COPY]
-    op = op[_holds_up(streams.gpu, op, calls["end_ns"][call[op]])]
-    return op, call[op]
+def _own_copies(calls: Columns, sort: Ints, streams: Streams, copies: Ints) -> tuple[Ints, Ints]:
+    call = positions(calls["op_id"], streams.gpu["launch"][copies])
+    kept = sort[call] == COPY
+    return copies[kept], call[kept]
 
 
 def _rooms(calls: Columns, sort: Ints, streams: Streams, room: Ints) -> tuple[Ints, Ints]:

@@ -86,16 +86,20 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     """
     gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
+    copies = host.blocking_copies(gpu, calls, rows.pageable)
     room = full_queues.made_room(gpu)
+    room = np.where(room < 0, full_queues.let_in(gpu, calls, copies), room)
     gpu = full_queues.since_room(gpu, room)
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
     tolerance = rows.tick if rows.tick > 1 else 0
     dropped: Counter[str] = Counter()
-    order = device.order(streams, dropped)
+    order = device.order(streams, copies, dropped)
     waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
-    threads = host.threads(calls, streams, rows.pageable, room)
-    op, call, contradicted = host.device_waits(threads, found, streams, room, device.CLOCKS_NS)
+    threads = host.threads(calls, streams, copies, room)
+    op, call, contradicted = host.device_waits(
+        threads, found, streams, copies, room, device.CLOCKS_NS
+    )
     dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
     before, after = host.handovers(threads.own, rows.operators)
 

@@ -96,7 +96,7 @@ SELECT
     o.rank, o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
     coalesce(o.stream, -1) AS stream,
     o.start_ns, o.end_ns, n.name_id, c.class_id,
-    {CATEGORY.format("o")} AS category,
+    {CATEGORY.format("o")} AS category, coalesce(o.copy_kind = 'HtoD', FALSE) AS from_host,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
     coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns
 FROM gpu_ops AS o
