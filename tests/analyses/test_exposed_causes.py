@@ -12,6 +12,8 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
+from traceweave.analyses.runner import provide
+from traceweave.replay.streams import PROMPT_NS
 
 US = 1000
 MAIN, SIDE = 7, 20
@@ -161,11 +163,31 @@ def test_copies_and_start_latency_on_the_stream_of_compute(build: Builder) -> No
     told = _told(
         build,
         Op("K1", 0, 40, 0),
-        Op("C", 0, 100, 1, SIDE),
-        Op("M", 42, 58, 3),
-        Op("K2", 60, 110, 5),
+        Op("C", 0, 200, 1, SIDE),
+        Op("M1", 42, 58, 3),
+        Op("M2", 120, 130, 4),
+        Op("K2", 132, 210, 5),
     )
-    assert told == {("copies", None): 16, ("kernel_delay", None): 4}
+    # M1 with its start, and M2, that waited for 62 us, nobody knows for what
+    assert told == {
+        ("copies", None): 18 + 10,
+        ("unknown", "what the compute that follows waits for"): 62,
+        ("kernel_delay", None): 2,
+    }
+
+
+def test_compute_behind_copies_that_wait_for_it(build: Builder) -> None:
+    """As DDP copies sums out of its buckets: K2 is behind M1, which waits for C1, and M2."""
+    told = _told(
+        build,
+        Op("K1", 0, 40, 0),
+        Op("C1", 42, 100, 10, SIDE),
+        Op("C2", 101, 200, 12, SIDE),
+        Op("M1", 102, 106, 20),
+        Op("M2", 202, 206, 22),
+        Op("K2", 208, 250, 24),
+    )
+    assert told == {("nothing_left", "K2"): 58 + 99}
 
 
 def test_without_launches_nothing_is_known(build: Builder) -> None:
@@ -251,3 +273,23 @@ def test_real_causes(
     said = found["cause_detail"].fillna("").str.startswith(detail)
     chosen = found[(found["op"] == op) & (found["cause"] == cause) & said]
     assert chosen["time_ns"].sum() / windows / 1e6 == pytest.approx(ms_per_step, rel=0.01)
+
+
+def test_copies_out_of_buckets_on_a_real_gpu(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    """Rank 2 of slow_rank_nccl comes last. In step 4 four sums run in a row, 20.1 ms; copies behind
+    each are launched 3 ms after the first began, and start 2 to 6 us after their sum ends."""
+    with traceweave.open(database_of(fixtures / "slow_rank_nccl")) as run:
+        found, delays = run.exposed_causes(), "FROM tw_exposed_pieces WHERE reason = 'kernel_delay'"
+        provide(run.con, delays)
+        [(longest,)] = run.con.sql(f"SELECT max(end_ns - start_ns) {delays}").fetchall()
+    mine = found[(found["rank"] == 2) & (found["step"] == 4)]
+    ms = (mine.groupby("cause")["time_ns"].sum() / 1e6).round(2)
+    assert ms.to_dict() == {
+        "nothing_left": 14.79,
+        "launched_late": 4.84,  # the third, whose input was there, behind the second
+        "other_ranks": 0.14,
+        "kernel_delay": 0.12,
+    }
+    assert 0 < longest <= PROMPT_NS

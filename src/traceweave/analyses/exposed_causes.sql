@@ -12,7 +12,7 @@
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: start_ns BIGINT | start, common clock
 -- column: stream BIGINT | stream that it ran on; a host thread without a GPU
--- column: cause VARCHAR | 'other_ranks': it waited for them. 'same_stream': compute was queued before or behind it on its stream, launched already. 'blocked': the compute that follows was not launched, its thread waited in a synchronizing call. 'launched_late': that compute, or the collective, was launched or began later than it could. 'input_ready_late': it began when what it waits for ended, and the compute that follows waits for it. 'nothing_left': the same compute waits for it, whenever its input came. 'copies': they ran before that compute on its stream. 'kernel_delay': that compute was launched and free to start, and did within 30 us. 'unknown': none of these is known
+-- column: cause VARCHAR | 'other_ranks': it waited for them. 'same_stream': compute was queued before or behind it on its stream, launched already. 'blocked': the compute that follows was not launched, its thread waited in a synchronizing call. 'launched_late': that compute, or the collective, was launched or began later than it could. 'input_ready_late': it began when what it waits for ended, and the compute that follows waits for it. 'nothing_left': the same compute, or a copy ahead of it on its stream, waits for it, whenever its input came. 'copies': they started or ran before that compute on its stream. 'kernel_delay': that compute was launched and free to start, and did within 30 us. 'unknown': none of these is known
 -- column: cause_detail VARCHAR | of 'same_stream' the stream; of 'launched_late' what was late; of 'input_ready_late' what it waited for; of 'nothing_left' what waited for it; of 'unknown' what is not known
 -- column: time_ns BIGINT | exposed time of it for this cause, on the rank's own clock: the rows of a rank and step add up to exposed_comm_ns of breakdown
 -- column: call_id BIGINT | as in collectives
@@ -20,7 +20,7 @@
 -- order: time_ns DESC, rank, start_ns, step NULLS FIRST, cause
 -- caveat: of communication that runs at the same time on a rank, each moment is of the call that began first; exposed_comm counts all of them in full.
 -- caveat: order on a stream keeps compute and a call apart; whether one also needs the other's data, no trace says.
--- caveat: that compute waits for a collective is known by events (cudaStreamWaitEvent), or where it had been launched for 30 us or more and began within 30 us of its end; what a collective waited for, by events alone.
+-- caveat: that compute waits for a collective is known by events (cudaStreamWaitEvent), or where it, or what is ahead of it on its stream, had been launched for 30 us or more and began within 30 us of its end; what a collective waited for, by events alone.
 -- caveat: where other ranks are not seen, waiting for them is not known: it is among the other causes.
 -- caveat: a collective that waited for other ranks does not begin earlier if it is launched earlier: what of it is exposed after that is 'nothing_left'.
 -- caveat: without a GPU no launches and streams are recorded: what is no waiting is 'unknown'.

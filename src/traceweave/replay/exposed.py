@@ -99,9 +99,9 @@ _COLUMNS = (
 def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_exposed_pieces: one row per stretch of a call in which no compute ran, with the
     reason: 'not_launched' (for other_ns of it the host waited in a call), 'same_stream',
-    'needs_it', 'kernel_delay' or 'unknown' (for other_ns of these, copies ran on the stream of the
-    compute that follows, next_op_id), or 'lost': something was launched before that compute of
-    which no record is there.
+    'needs_it', 'kernel_delay' (at most PROMPT_NS) or 'unknown' (for other_ns of it, copies were on
+    the stream of the compute that follows, next_op_id), or 'lost': something was launched before
+    that compute of which no record is there.
 
     Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
@@ -193,47 +193,46 @@ def _pieces(
     """Return the stretches of calls, or copies, in which nothing that goes before them ran, cut
     where what follows is launched."""
     before = _before(ops)
+    # when the stream of each was done with what was before it
+    ops = {**ops, "free_ns": np.where(before >= 0, ops["own_end_ns"][before], NONE)}
     call, start, end, following = _stretches(ops, category)
-    launched, free, same, needs = _following(ops, edges, before, call, following, category)
+    launched, same, needs = _following(ops, edges, call, following, category)
     known = launched > NONE
-    prompt = ops["start_ns"][following] - np.maximum(free, launched) <= PROMPT_NS
     # what waits for the call would not have run beside it, had it been launched before
     cut = np.where(known & ~needs, np.clip(launched, start, end), start)
-    reason = np.select(
-        [same, needs, known & prompt],
-        ["same_stream", "needs_it", "kernel_delay"],
-        "unknown",
-    ).astype(object)
+    # until it is free to start, what is ahead of it on its stream is held up, or runs
+    starting = _starting(ops)
+    ready = np.where(known & ~same & ~needs, np.clip(starting[following], cut, end), end)
+    reason = np.select([same, needs], ["same_stream", "needs_it"], "unknown").astype(object)
     # what runs within the call would hide no more of it if it began sooner: what counts is what
     # waits for its end
-    waits, since = _ends(ops, edges, before, category)
+    waits, since = _ends(ops, edges, category)
     pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
-    thread = np.where(known, ops["thread"][following], -1)
-    blocked = _covered(waiting, "thread", thread, start, pending)
-    copies = {name: column[ops["category"] == COPIES] for name, column in ops.items()}
+    blocked = _covered(waiting, "thread", ops["thread"][following], start, pending)
+    begun = {"chain": ops["chain"], "start_ns": starting, "end_ns": ops["end_ns"]}
+    copies = {name: column[ops["category"] == COPIES] for name, column in begun.items()}
     chain = np.where(known & ~same & ~needs, ops["chain"][following], -1)
-    copied = _covered(copies, "chain", chain, cut, end)
+    copied = _covered(copies, "chain", chain, cut, ready)
     late = np.full(len(call), "not_launched", dtype=object)
     parts = (
         (start, pending, late, blocked, following),
         (pending, cut, waits[call], np.zeros_like(blocked), _next(ops, ops["end_ns"][call])),
-        (cut, end, reason, copied, following),
+        (cut, ready, reason, copied, following),
+        (ready, end, np.full_like(late, "kernel_delay"), np.zeros_like(blocked), following),
     )
     begin, until, why, other, after = (np.concatenate(part) for part in zip(*parts, strict=True))
     unseen = np.tile(_lacks_records(ops, following, lost), len(parts))
     why[unseen], other[unseen] = "lost", 0
     there = until > begin
+    of = np.tile(call, len(parts))[there]
     return {
-        "op_id": np.tile(ops["op_id"][call], len(parts))[there],
+        "op_id": ops["op_id"][of],
         "start_ns": begin[there],
         "end_ns": until[there],
         "reason": why[there],
         "other_ns": other[there],
         "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
-        **{
-            name: column[np.tile(call, len(parts))[there]]
-            for name, column in _held(ops, edges, before).items()
-        },
+        **{name: column[of] for name, column in _held(ops, edges, before).items()},
     }
 
 
@@ -250,34 +249,25 @@ def _lacks_records(ops: Columns, following: Ints, lost: Ints) -> Flags:
 
 
 def _following(
-    ops: Columns, edges: Waits, before: Ints, call: Ints, following: Ints, category: int
-) -> tuple[Ints, Ints, Flags, Flags]:
-    """Return when the compute that follows each call was launched (NONE: not known) and when its
-    stream was done with what was before it; whether it shares the stream, and whether it waits.
-    """
+    ops: Columns, edges: Waits, call: Ints, following: Ints, category: int
+) -> tuple[Ints, Flags, Flags]:
+    """Return when the compute that follows each call was launched (NONE: not known), whether it
+    shares the stream, and whether it waits."""
     launched = np.where(following >= 0, ops["launched_ns"][following], NONE)
-    ahead = before[following]
-    free = np.where(ahead >= 0, ops["own_end_ns"][ahead], NONE)
     known = launched > NONE
     same = known & (ops["chain"][following] == ops["chain"][call])
-    return (
-        launched,
-        free,
-        same,
-        known & ~same & _is_followed(ops, edges, call, following, free, category),
-    )
+    needs = known & ~same & _is_followed(ops, edges, call, following, category)
+    return launched, same, needs
 
 
-def _ends(
-    ops: Columns, edges: Waits, before: Ints, category: int
-) -> tuple[npt.NDArray[np.object_], Ints]:
+def _ends(ops: Columns, edges: Waits, category: int) -> tuple[npt.NDArray[np.object_], Ints]:
     """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
 
     Compute on its stream waits since it was launched, what needs the call would have anyway.
     """
     call = np.flatnonzero(ops["category"] == category)
     following = _next(ops, ops["end_ns"][call])
-    launched, _, same, needs = _following(ops, edges, before, call, following, category)
+    launched, same, needs = _following(ops, edges, call, following, category)
     why, since = np.full(len(ops["op_id"]), "", dtype=object), np.full(len(ops["op_id"]), FAR)
     why[call] = np.where(same, "same_stream", "needs_it")
     since[call] = np.select([same, needs], [launched, -FAR], FAR)
@@ -297,6 +287,13 @@ def _before(ops: Columns) -> Ints:
     found = np.full(len(order), -1)
     found[order] = np.where(leads, -1, np.roll(order, 1))
     return found
+
+
+def _starting(ops: Columns) -> Ints:
+    """Return from when each op is being started: since it is free to, if that takes no longer."""
+    could = np.maximum(ops["free_ns"], ops["launched_ns"])
+    prompt = ops["start_ns"] - could <= PROMPT_NS
+    return np.where(prompt, np.minimum(could, ops["start_ns"]), ops["start_ns"])
 
 
 def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -326,29 +323,27 @@ def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
     )
 
 
-def _is_followed(
-    ops: Columns, edges: Waits, call: Ints, following: Ints, free: Ints, category: int
-) -> Flags:
-    """Return whether what follows is known to wait for calls that ran until then: by an
-    event, or as it had been launched, had no other op before it, and began when that ended.
-
-    `free` is when its stream was done with what was before it.
-    """
-    begins, launched = ops["start_ns"][following], ops["launched_ns"][following]
-    calls = np.flatnonzero(ops["category"] == category)
-    until = np.append(NONE, np.maximum.accumulate(ops["end_ns"][calls]))
-    ended = until[np.searchsorted(ops["start_ns"][calls], begins, side="left")]
-    prompt = (begins >= ended) & (begins - ended <= PROMPT_NS)
-    # to begin after its launch takes as long: it has to have waited
-    prompt &= (free <= ended) & (launched <= ended - PROMPT_NS)
-    # what waits by an event holds up all that is behind it on its stream
-    held: dict[tuple[int, int], int] = {}
-    for source, target in zip(edges.source.tolist(), edges.target.tolist(), strict=True):
-        pair = source, int(ops["chain"][target])
-        held[pair] = min(int(ops["start_ns"][target]), held.get(pair, int(FAR)))
-    asked = zip(call.tolist(), ops["chain"][following].tolist(), strict=True)
-    since = np.fromiter((held.get(pair, FAR) for pair in asked), np.int64, len(call))
-    found: Flags = prompt | ((since >= ops["end_ns"][call]) & (since <= begins))
+def _is_followed(ops: Columns, edges: Waits, call: Ints, following: Ints, category: int) -> Flags:
+    """Return whether what follows, or what is ahead of it on its stream, is known to wait for the
+    call or one behind that: by an event, or as it had been launched, was first on its stream, and
+    began when the call ended."""
+    begins, chain, launched = ops["start_ns"], ops["chain"], ops["launched_ns"]
+    found = np.zeros(len(call), dtype=bool)
+    for stream in np.unique(chain[call]).tolist():
+        calls = (ops["category"] == category) & (chain == stream)
+        ends = np.append(NONE, np.sort(ops["end_ns"][calls]))
+        ended = ends[np.searchsorted(ends, begins, side="right") - 1]
+        prompt = (begins - ended <= PROMPT_NS) & (ops["free_ns"] <= ended) & (chain != stream)
+        # to begin after its launch takes as long: it has to have waited
+        prompt &= (launched > NONE) & (launched <= ended - PROMPT_NS)
+        awaited = np.where(prompt, ended, NONE)
+        by_event = calls[edges.source]
+        np.maximum.at(awaited, edges.target[by_event], ops["end_ns"][edges.source[by_event]])
+        asked = chain[call] == stream
+        for other in np.unique(chain[following[asked]]).tolist():
+            # what waits holds up all that is behind it on its stream
+            awaited[chain == other] = np.maximum.accumulate(awaited[chain == other])
+        found[asked] = awaited[following[asked]] >= ops["end_ns"][call[asked]]
     return found
 
 
@@ -374,8 +369,7 @@ def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
     pairs = zip(edges.source, edges.target, strict=True)
     for one, target in sorted(pairs, key=lambda pair: ops["end_ns"][pair[0]]):
         ready[target], source[target] = ops["end_ns"][one], one
-    start, launched = ops["start_ns"], ops["launched_ns"]
-    queued = np.where(before >= 0, ops["own_end_ns"][before], NONE)
+    start, launched, queued = ops["start_ns"], ops["launched_ns"], ops["free_ns"]
     latest = np.maximum(np.maximum(queued, ready), launched)
     held = np.select(
         [(launched == NONE) | (start - latest > PROMPT_NS), latest == ready, latest == queued],

@@ -56,7 +56,7 @@ divided AS (
     SELECT
         c.*, s.held_by, s.after_op_id, s.waits,
         CASE WHEN reason = 'other_ranks' THEN 0 ELSE CAST(floor(time_ns * coalesce(s.of_all, 0)) AS BIGINT) END AS stream_ns,
-        CASE WHEN reason IN ('not_launched', 'kernel_delay', 'unknown') THEN CAST(round((time_ns - stream_ns) * other_share) AS BIGINT) ELSE 0 END AS other_ns,
+        CASE WHEN reason IN ('not_launched', 'unknown') THEN CAST(round((time_ns - stream_ns) * other_share) AS BIGINT) ELSE 0 END AS other_ns,
         CASE WHEN reason = 'needs_it' THEN CAST(floor((time_ns - stream_ns) * coalesce(s.of_needed, 0)) AS BIGINT) ELSE 0 END AS late_ns
     FROM cut AS c LEFT JOIN shares AS s USING (op_id)
     WHERE time_ns > 0

@@ -13,6 +13,7 @@ WITH causes AS (
         CASE WHEN x.cause = 'input_ready_late' OR x.cause = 'same_stream' AND c.is_blocking THEN 'nothing_left' ELSE x.cause END AS cause,
         sum(x.time_ns) AS time_ns,
         sum(x.time_ns) FILTER (WHERE x.cause_detail = 'the compute that follows') AS not_launched_ns,
+        sum(x.time_ns) FILTER (WHERE x.cause_detail = 'its own launch') AS own_launch_ns,
         CASE WHEN min(x.cause_detail) = max(x.cause_detail) THEN format(' ({})', min(x.cause_detail)) ELSE '' END AS one_detail
     FROM {{ ref('exposed_causes') }} AS x
     JOIN (
@@ -40,7 +41,7 @@ SELECT
         WHEN 'same_stream' THEN 'Give it a stream of its own (async_op=True), with an event where compute needs its result'
         WHEN 'blocked' THEN 'No synchronizing call between it and the compute that follows: see syncs'
         WHEN 'launched_late' THEN CASE WHEN is_host THEN 'The host is late, not the network: see launches and queue_depth'
-            ELSE 'Launch it when its input is ready: see launched_late in exposed_causes' END
+            WHEN 2 * own_launch_ns > time_ns THEN 'Launch it when its input is ready: see launched_late in exposed_causes' END
     END AS advice
 FROM shares
 WHERE share >= 0.5 AND cause IN ('same_stream', 'blocked', 'launched_late', 'nothing_left')
