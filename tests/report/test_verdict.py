@@ -53,7 +53,7 @@ def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     assert rest_in_words(Findings([row] * 3)) == ""
     assert headline_in_words(Findings([row])) == "no finding would save much"
     assert findings_section(Findings([row])).tables[0].rows == (
-        ("warning", "T", "E", None, None, None, None, "A", "s", "p"),
+        ("warning", "T", "E", None, None, None, "A", "s", "p"),
     )
 
 

@@ -93,7 +93,6 @@ def _table(findings: Findings) -> Table:
             "cost_ns": "Cost per step",
             "uncertainty_ns": "±",
             "step_share": "Share",
-            "bound_ns": "Bound",
             "advice": "What to try",
             "scenario": "",
             "proof": "Rows",
