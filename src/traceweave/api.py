@@ -117,8 +117,9 @@ def install_analyses(path: str | Path) -> tuple[str, ...]:
 
 
 def keep_answers(path: str | Path) -> None:
-    """Work out what `health`, `findings` and `fixes` say of a run and keep it in the run with all
-    that it starts from: asked with the usual values of their parameters, they only read it then.
+    """Work out what `health`, `findings` and `fixes` say of a run, and what `compare` asks of its
+    time, and keep it in the run with all that it starts from: asked with the usual values of their
+    parameters, they only read it then.
 
     What is kept holds until the run is changed, by whatever. A kill leaves the run as it was.
     Raises DatabaseError, QueryError if an analysis cannot be computed, InputError if the run cannot
@@ -129,9 +130,12 @@ def keep_answers(path: str | Path) -> None:
 
 
 def _ask(con: duckdb.DuckDBPyConnection) -> None:
-    """Ask what the verdict says."""
+    """Ask what the verdict says, and what another run is compared with."""
+    from traceweave.comparison.side import ask_budget
+
     for name in VERDICT:
         analyses.analysis_relation(con, name)
+    ask_budget(con)
 
 
 @contextmanager

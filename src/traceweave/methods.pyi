@@ -125,7 +125,7 @@ class Analyses(Generic[Frame]):
     def accounting(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
         queued_ns: int = 10000,
         min_gap_ns: int = 1000,
         kernel_delay_ns: int = 30000,
@@ -135,7 +135,7 @@ class Analyses(Generic[Frame]):
     def breakdown(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
     ) -> Frame:
         """What each rank's time was made of: compute, exposed communication, exposed memory work,
             idle."""
@@ -152,7 +152,7 @@ class Analyses(Generic[Frame]):
     def data_loading(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'host',
+        window: Literal['device', 'host', 'span'] = 'host',
         min_gap_ns: int = 1000,
         kernel_delay_ns: int = 30000,
     ) -> Frame:
@@ -163,7 +163,7 @@ class Analyses(Generic[Frame]):
         per: Literal['device', 'stream'] = 'device',
         min_gap_ns: int = 1000,
         kernel_delay_ns: int = 30000,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
     ) -> Frame:
         """When nothing ran on a device or stream, why, and what the host was doing."""
     def graphs(self) -> Frame:
@@ -179,7 +179,7 @@ class Analyses(Generic[Frame]):
     def idle_causes(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
         min_gap_ns: int = 1000,
         kernel_delay_ns: int = 30000,
     ) -> Frame:
@@ -200,7 +200,7 @@ class Analyses(Generic[Frame]):
     def kernel_types(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
     ) -> Frame:
         """How long each combination of compute, communication and copies ran at the same time."""
     def kernels(
@@ -239,7 +239,7 @@ class Analyses(Generic[Frame]):
     def pop(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
     ) -> Frame:
         """How efficient the ranks are together, in the terms of the POP methodology."""
     def queue_depth(
@@ -271,7 +271,7 @@ class Analyses(Generic[Frame]):
         self,
         *,
         min_excess_share: float = 0.1,
-        window: Literal['steps', 'device', 'host'] = 'steps',
+        window: Literal['device', 'host'] = 'device',
         min_gap_ns: int = 1000,
         kernel_delay_ns: int = 30000,
     ) -> Frame:
@@ -298,7 +298,7 @@ class Analyses(Generic[Frame]):
     def mfu(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
         model_flops: float | None = None,
         dtype: Literal['auto', 'fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8', 'fp4', 'int8'] = 'auto',
         peak_tflops: float | None = None,
@@ -347,7 +347,7 @@ class Analyses(Generic[Frame]):
     def exposed_causes(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
         release_ns: int = 30000,
     ) -> Frame:
         """Why no compute hides the exposed time of each collective: a partition by cause."""
@@ -381,7 +381,7 @@ class Analyses(Generic[Frame]):
     def overlap_of(
         self,
         *,
-        window: Literal['steps', 'device', 'host', 'span'] = 'steps',
+        window: Literal['device', 'host', 'span'] = 'device',
         a: str = 'kind=compute',
         b: str = 'kind=transfer',
     ) -> Frame:

@@ -17,7 +17,7 @@ def _two_steps(build: Builder, rank: int = 0, gpu_name: str = "NVIDIA H200") -> 
     """Steps of 10 us and 20 us; in each 4 GFLOP of model, in the second 1 GFLOP of optimizer."""
     build.rank(rank)
     gpu_named(build, rank, gpu_name)
-    build.step(rank, 1, (0, 5_000), (1_000, 11_000))
+    build.step(rank, 1, (0, 9_000), (1_000, 11_000))
     build.step(rank, 2, (9_000, 19_000), (11_000, 31_000))
     for step, at in ((1, 100), (2, 9_100)):
         counted(build, (at, at + 50), flops=4 * 10**9, rank=rank, step=step)

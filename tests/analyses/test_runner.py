@@ -93,7 +93,7 @@ def test_what_a_read_only_database_was_asked_is_not_computed_again(database: Pat
         assert [row[4] for row in second] == [row[4] + 1 for row in first]
         analyses.run(con, "pop", window="span").fetchall()
         assert len(_tables(con)) == 2
-        analyses.run(con, "pop", window="steps").fetchall()
+        analyses.run(con, "pop", window="device").fetchall()
         assert len(_tables(con)) == 2
 
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from tests.analyses.builders import Builder, rows
 
-US = 1_000
-
 
 def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
     for rank in (0, 1, 2):
@@ -100,24 +98,6 @@ def test_host_ranges_are_the_length_where_the_lead_of_the_host_shrinks(build: Bu
     build.con.execute("UPDATE base.steps SET device_end_local_ns = 430 WHERE step = 3")
     got = [(row["length_ns"], row["length_source"]) for row in rows(build.con, "steps")]
     assert got == [(100, "host")] * 4
-
-
-def test_the_time_budget_is_of_the_windows_that_steps_are_measured_by(build: Builder) -> None:
-    build.rank(0)
-    # the last device window ends with its last op; nothing is launched for 80 us after it
-    for step, (start, end) in enumerate(((2, 100), (102, 200), (202, 220))):
-        begin = 100 * step
-        host, device = (begin * US, (begin + 100) * US), (start * US, end * US)
-        build.step(0, step, host=host, device=device)
-        call = build.launch(0, (begin * US, (begin + 1) * US), step=step)
-        build.gpu(0, (start * US, (begin + 20) * US), step=step, launch=call)
-    assert [row["length_ns"] for row in rows(build.con, "steps")] == [100 * US] * 3
-    found = [row for row in rows(build.con, "breakdown") if row["step"] is not None]
-    assert [(row["window_ns"], row["compute_ns"]) for row in found] == [(100 * US, 18 * US)] * 3
-    idle = {
-        (row["step"], row["cause"]): row["longest_ns"] for row in rows(build.con, "idle_causes")
-    }
-    assert idle[2, "unknown"] == 80 * US
 
 
 def test_device_windows_are_the_length_where_the_host_runs_ahead(build: Builder) -> None:

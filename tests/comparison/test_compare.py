@@ -108,17 +108,26 @@ def test_steps_that_stall_now_and_then_are_no_faster_run() -> None:
     assert "5 of 20 new steps (3, 7, 11, 15, 19) take 2.98 us, the others 985 ns" in said
 
 
-def test_the_rank_that_changed_alone_is_named(base_run: duckdb.DuckDBPyConnection) -> None:
+def test_the_rank_that_changed_alone_is_named() -> None:
     def longer(build: Builder) -> None:
         for step in range(5):
-            build.gpu(2, (sum(LENGTHS[:step]) + 400, sum(LENGTHS[:step]) + 460), step=step)
+            start = sum(SLOWER[:step]) + 400
+            build.gpu(2, (start, start + 60), step=step)
 
-    with run_of(ranks=3) as base, run_of(ranks=3, change=longer) as new:
+    with run_of(ranks=3) as base, run_of(SLOWER, ranks=3, change=longer) as new:
         found = compare_runs(base, new)
     rows = {row["part"]: row for row in found.table("budget").to_pylist()}
     assert (rows["compute"]["difference_ns"], rows["compute"]["rank"]) == (20, 2)
     assert rows["compute"]["rank_difference_ns"] == 60
     assert "compute +20 ns (rank 2 +60 ns)" in " ".join(found.words)
+    # of other ranks, or of steps that chance may have changed, none is
+    with run_of(ranks=3) as base, run_of(ranks=3, change=longer) as new:
+        assert compare_runs(base, new).table("budget")["rank"].null_count == len(rows)
+
+
+def test_any_change_counts_where_none_is_too_small() -> None:
+    with run_of() as base, run_of([length - 1 for length in LENGTHS]) as new:
+        assert compare_runs(base, new, smallest_change=0).verdict == "not significant"
 
 
 @nightly
@@ -265,9 +274,7 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
 
 def test_steps_that_count() -> None:
     def chosen(ranks: list[int], gpu: bool, warmup: int) -> tuple[tuple[int, ...], set[int]]:
-        rows = pa.table(
-            {"step": range(len(ranks)), "ranks": ranks, "by_device": [gpu] * len(ranks)}
-        )
+        rows = pa.table({"step": range(len(ranks)), "ranks": ranks, "gpu": [gpu] * len(ranks)})
         kept, left_out = choose_steps(rows, warmup)
         return kept, {step for step, _ in left_out}
 

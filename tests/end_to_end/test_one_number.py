@@ -82,9 +82,9 @@ class Answers:
 
     @property
     def compared(self) -> pd.DataFrame:
-        """The windows of those steps that compare counts."""
+        """The windows of those steps that compare counts, measured as it does."""
         base = self.itself.base
-        rows = self.run.breakdown()
+        rows = self.run.breakdown(window=base.window)
         return rows if base.steps is None else rows[rows["step"].isin(base.steps)]
 
     @property
@@ -274,7 +274,7 @@ def test_why_nothing_runs(answers: Answers) -> None:
     for name, ns in told.items():
         assert health[name] == pytest.approx(100 * ns / windows["window_ns"].sum())
     base = answers.itself.base
-    causes = answers.run.idle_causes()
+    causes = answers.run.idle_causes(window=base.window)
     kept = causes if base.steps is None else causes[causes["step"].isin(base.steps)]
     parts = dict(answers.itself.table("budget").select(["part", "base_ns"]).to_pandas().values)
     for cause, ns in kept.groupby("cause")["idle_ns"].sum().items():

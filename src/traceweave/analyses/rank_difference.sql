@@ -22,7 +22,7 @@ WITH chosen AS (
     SELECT coalesce(
         {{ param('rank') }},
         (SELECT arg_max(rank, (origin_wait_ns, -rank)) FROM {{ ref('stragglers') }} WHERE origin_wait_ns > 0),
-        (SELECT arg_max(rank, (compute_ns, -rank)) FROM (SELECT rank, sum(compute_ns) AS compute_ns FROM {{ ref('budget') }} GROUP BY rank))
+        (SELECT arg_max(rank, (compute_ns, -rank)) FROM (SELECT rank, avg(compute_ns) AS compute_ns FROM {{ ref('budget') }} GROUP BY rank))
     ) AS rank
 )
 SELECT

@@ -4,8 +4,7 @@
 -- grain: one row per rank and step that is slow
 -- page: figure-budget-heat
 -- param: min_excess_share DOUBLE = 0.1 | a step is slow if it took longer than the rank's median step by this share of it
--- param: window VARCHAR = 'steps' | how a step is measured, as in breakdown
--- choice: window 'steps' | by the one of the following that the analysis steps takes
+-- param: window VARCHAR = 'device' | how a step is measured, as in breakdown
 -- choice: window 'device' | from the step's first GPU op to the next step's first
 -- choice: window 'host' | the step's range on the host
 -- param: min_gap_ns

@@ -53,8 +53,19 @@ per_step AS MATERIALIZED (
     FROM measured
     GROUP BY step
 ),
+spreads AS (
+    SELECT
+        (max(device_mean_ns) - min(device_mean_ns)) / nullif(tw_percentile(device_mean_ns, 0.5), 0) AS device_spread,
+        (max(duration_mean_ns) - min(duration_mean_ns)) / nullif(tw_percentile(duration_mean_ns, 0.5), 0) AS host_spread
+    FROM per_step
+    -- a step without GPU work has no device window to compare
+    WHERE device_mean_ns IS NOT NULL
+),
 judged AS (
-    SELECT *, device_mean_ns IS NOT NULL AND NOT tw_by_host() AS by_device FROM per_step
+    SELECT
+        p.*,
+        device_mean_ns IS NOT NULL AND NOT coalesce(s.device_spread > 0.1 AND 2 * s.host_spread < s.device_spread, FALSE) AS by_device
+    FROM per_step AS p CROSS JOIN spreads AS s
 )
 SELECT
     step,

@@ -69,7 +69,7 @@ summed AS (
 ),
 -- NULL stands for a rank's whole span here
 windows AS (
-    SELECT rank, step, end_ns - start_ns AS window_ns FROM tw_windows('steps') WHERE step IS NOT NULL
+    SELECT rank, step, end_ns - start_ns AS window_ns FROM tw_windows('device') WHERE step IS NOT NULL
     UNION ALL
     SELECT rank, step, end_ns - start_ns AS window_ns FROM tw_windows('span')
 )

@@ -96,8 +96,10 @@ class StepTime:
         """
         if not self.robust or self.by_mean:
             return False
-        agrees = self.by_median and self.rest_ns * self.shift.difference > 0
-        return agrees or abs(self.rest_ns) < self.smallest_ns
+        change, enough = self.shift.difference, abs(self.rest_ns) >= self.smallest_ns
+        if self.by_median:
+            return enough and self.rest_ns * change > 0
+        return not enough
 
     @property
     def verdict(self) -> str:
@@ -227,7 +229,7 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     """Return what the step is made of in both runs; the last row is the whole.
 
     Means over the ranks in ns add up to the last row exactly: parts are rounded together. `rank` is
-    the one that changed alone, if one did, by `rank_difference_ns`.
+    the one that changed alone, if the step changed and one did, by `rank_difference_ns`.
     """
     causes = sorted({*base.idle, *new.idle}, key=lambda c: -_largest(c, base, new))
     columns = {
@@ -236,7 +238,6 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
         "exposed memory": "exposed_memory_ns",
     }
     labels = [*columns, *(f"idle: {cause.replace('_', ' ')}" for cause in causes)]
-    alone = [_alone(base, new, name) for name in (*columns.values(), *causes)]
     samples = [_parts(side, columns.values(), causes) for side in (base, new)]
     whole = [_rounded_together(sample.mean(axis=1)) for sample in samples]
     p = np.full(len(labels), np.nan)
@@ -245,6 +246,12 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     difference = whole[1] - whole[0]
     words = changes(difference, p, time.alpha, time.smallest_item_ns, ("longer", "shorter"))
     total = int(difference.sum())
+    # of what chance may have made, no rank is the cause
+    names = [*columns.values(), *causes] if time.verdict in ("slower", "faster") else []
+    alone = [
+        _alone(base, new, name, int(mean), time.smallest_ns)
+        for name, mean in zip(names, difference, strict=False)
+    ] or [(None, None)] * len(labels)
     return pa.table(
         {
             "part": [*labels, unit_of(base, new)],
@@ -261,19 +268,22 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     )
 
 
-def _alone(base: Side, new: Side, part: str) -> tuple[int | None, int | None]:
-    """Return the rank whose part of the step changed by twice as much as any other's, and by how
-    much, ns; nothing where the runs have other ranks.
+def _alone(
+    base: Side, new: Side, part: str, mean_ns: int, least_ns: float
+) -> tuple[int | None, int | None]:
+    """Return the rank whose part of the step changed by `least_ns` or more, the way the mean did,
+    and by twice as much as any other's, and by how much, ns; nothing where the ranks are others.
     """
     was, now = (side.of_rank.get(part, {}) for side in (base, new))
-    ranks = sorted(was.keys() | now.keys())
-    if len(ranks) < 2 or base.ranks != new.ranks:
+    ranks = set(base.of_rank["compute_ns"])
+    if len(ranks) < 2 or ranks != set(new.of_rank["compute_ns"]):
         return None, None
-    found = {rank: now.get(rank, 0.0) - was.get(rank, 0.0) for rank in ranks}
-    first, second = sorted(ranks, key=lambda rank: -abs(found[rank]))[:2]
-    if abs(found[first]) < max(2 * abs(found[second]), 1):
+    found = {rank: now.get(rank, 0.0) - was.get(rank, 0.0) for rank in sorted(ranks)}
+    first, second = sorted(found, key=lambda rank: -abs(found[rank]))[:2]
+    change = found[first]
+    if abs(change) < max(2 * abs(found[second]), least_ns, 1) or change * mean_ns <= 0:
         return None, None
-    return first, round(found[first])
+    return first, round(change)
 
 
 def _communication(base: Side, new: Side) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Facts:
 
 def read_facts(con: duckdb.DuckDBPyConnection, of_steps: Steps) -> Facts:
     """Read what is known of a run, its work in the steps that count."""
-    kept, left_out, rows = of_steps
+    _, kept, left_out, rows = of_steps
     [known] = con.sql(query("facts")).to_arrow_table().to_pylist()
     steps = None if kept is None else list(kept)
     work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}

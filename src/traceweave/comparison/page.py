@@ -73,7 +73,7 @@ _TITLES = {
     "step": "Step time",
     "budget": "Time budget",
     "classes": "Kernel classes",
-    "ops": "Operators",
+    "ops": "Operators and ranges of the host",
 }
 """Headings of sections that are not the table's name."""
 
@@ -81,7 +81,7 @@ _ABSENT = {
     "overlap": "Neither run recorded communication.",
     "classes": "Neither run recorded kernels on a GPU.",
     "kernels": "Neither run recorded kernels on a GPU.",
-    "ops": "Neither run recorded operators of the host.",
+    "ops": "Neither run recorded operators or ranges of the host.",
     "collectives": "Neither run recorded collectives.",
     "stragglers": "In neither run were collectives matched between ranks.",
     "memory": "Neither run recorded memory events: profile_memory=True of the PyTorch profiler or"
@@ -99,7 +99,7 @@ _LEADS = {
     "classes": "GPU time by class of kernel, over all streams.",
     "kernels": "GPU time by kernel and launch grid. A difference comes from the number of calls or"
     " from the time of each.",
-    "ops": "Operators by their own time on the host, without what they call.",
+    "ops": "Operators and ranges by their own time on the host, without what is inside them.",
     "collectives": "Collectives by operation and size; “waiting” is the part before the last rank"
     " had joined.",
     "stragglers": "How long ranks waited because of each, as far as the clocks tell who came when,"

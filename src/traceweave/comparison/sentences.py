@@ -29,7 +29,7 @@ def sentences(
         _items(tables["classes"], "Kernel classes", time.smallest_item_ns),
         _items(tables["kernels"], "Kernels", time.smallest_item_ns),
         _items(tables["ops"], "Operators and ranges of the host", time.smallest_item_ns),
-        _calls(tables["collectives"]),
+        _calls(tables["collectives"], unit_of(base, new)),
     )
     return tuple(text for text in found if text)
 
@@ -88,8 +88,8 @@ def method(time: StepTime) -> tuple[str, ...]:
         counts,
         f"Step time: Welch p = {number(tests.welch_p[0])}, Mann-Whitney p ="
         f" {number(tests.mann_whitney_p[0])}; effect size g = {number(tests.hedges_g[0])}.",
-        "The tests are of these two recordings: how much a run differs from itself, only another"
-        " recording of the base shows.",
+        "They are of these two recordings: record the base again to see how much it differs from"
+        " itself.",
     )
 
 
@@ -108,6 +108,8 @@ def _long_steps(base: Side, new: Side, time: StepTime) -> tuple[str, ...]:
 def _long(label: str, side: Side, numbers: tuple[int, ...], smallest_ns: float) -> str:
     lengths = side.per_rank("window_ns")
     odd = odd_ones(lengths)
+    if not odd.any():
+        return ""
     usual = float(np.median(lengths[~odd]))
     if (lengths[odd] - usual).sum() < smallest_ns * len(lengths):
         return ""
@@ -126,10 +128,7 @@ def _parts(rows: list[dict[str, Any]]) -> str:
     parts = ", ".join(f"{row['part']} {_change(row)}{_of_rank(row)}" for row in named)
     whole = _change(rows[-1])
     doubtful = [row["part"] for row in named if row["change"] == "not significant"]
-    doubt = ""
-    if doubtful:
-        which = "" if len(doubtful) == len(named) else f" of {', '.join(doubtful)}"
-        doubt = f" By itself, the change{which} is not significant."
+    doubt = f" Not significant by itself: {', '.join(doubtful)}." if doubtful else ""
     return f"Of the {whole} per {rows[-1]['part']} and rank: {parts}.{doubt}"
 
 
@@ -161,8 +160,8 @@ def _items(table: pa.Table, kind: str, least_ns: float) -> str:
     return f"{kind}: {'; '.join(part for part in parts if part)}."
 
 
-def _calls(table: pa.Table) -> str:
-    """Name the collectives that every step calls more or less often."""
+def _calls(table: pa.Table, unit: str) -> str:
+    """Name the collectives that are called more or less often."""
     calls: dict[str, list[float]] = {}
     for row in table.to_pylist():
         if row["class"] == "all":
@@ -172,12 +171,12 @@ def _calls(table: pa.Table) -> str:
     changed = [
         (op, round(was), round(now))
         for op, (was, now) in calls.items()
-        # as often in every step on every rank: no chance is in it
+        # what a step has now and then is no whole number of times in the mean
         if was.is_integer() and now.is_integer() and was != now
     ]
     changed.sort(key=lambda one: -abs(one[2] - one[1]))
     named = ", ".join(f"{now} {op} instead of {was}" for op, was, now in changed[:MOST_NAMED])
-    return f"Collectives per step and rank: {named}." if named else ""
+    return f"Collectives per {unit} and rank: {named}." if named else ""
 
 
 def _of_one_run(table: pa.Table, word: str) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceweave.analyses import analysis_relation
+from traceweave.analyses.common import MOST_EVENTS
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
 from traceweave.vocabulary import script
@@ -26,6 +27,8 @@ class Side:
     """Ranks with work, whose mean the numbers are."""
     ranks_without_work: int
     """Ranks without any: in a GPU run, those that recorded no GPU work."""
+    window: str
+    """What steps are measured by, a parameter of breakdown: 'device' or 'host'."""
     steps: tuple[int, ...] | None
     """Steps that count; None: the traces mark none, and the recording counts as one."""
     left_out: tuple[tuple[int, str], ...]
@@ -65,6 +68,8 @@ def unit_of(base: Side, new: Side) -> str:
 class Steps(NamedTuple):
     """Which steps of a run count."""
 
+    window: str
+    """What they are measured by, a parameter of breakdown: 'device' or 'host'."""
     kept: tuple[int, ...] | None
     """None: the traces mark none."""
     left_out: tuple[tuple[int, str], ...]
@@ -78,37 +83,57 @@ def read_steps(con: duckdb.DuckDBPyConnection, name: str, warmup: int) -> Steps:
 
     Raises InputError for a run without any work.
     """
-    rows = ask(con, "breakdown", "steps")
+    window = _window(con)
+    rows = ask(con, "breakdown", "steps", window=window)
     if not len(rows):
         raise InputError(f"{name}: no work was recorded that could be compared")
     if not any(step is not None for step in rows["step"].to_pylist()):
-        return Steps(None, (), rows)
+        return Steps(window, None, (), rows)
     rows = rows.filter(rows["step"].is_valid())
-    kept, left_out = choose_steps(rows, warmup)
+    kept, left_out = choose_steps(rows, warmup, window)
     rows = rows.filter(pc.is_in(rows["step"], value_set=pa.array(kept, pa.int64())))
-    return Steps(kept, left_out, rows)
+    return Steps(window, kept, left_out, rows)
+
+
+def ask_budget(con: duckdb.DuckDBPyConnection) -> None:
+    """Ask a small run the two questions that take longest of those that compare it; of a large one
+    they take as long as all that the verdict asks.
+    """
+    ((events,),) = con.execute("SELECT coalesce(sum(events_stored), 0) FROM sources").fetchall()
+    if events > MOST_EVENTS:
+        return
+    window = _window(con)
+    for analysis in ("breakdown", "idle_causes"):
+        analysis_relation(con, analysis, window=window)
+
+
+def _window(con: duckdb.DuckDBPyConnection) -> str:
+    """Return the windows in which steps have the length that the analysis steps gives them."""
+    steps = con.table(f"temp.{analysis_relation(con, 'steps')}")
+    by_host = steps.filter("device_ranks > 0 AND length_source = 'host'").count("*").fetchall()
+    return "device" if by_host == [(0,)] else "host"
 
 
 def load_side(con: duckdb.DuckDBPyConnection, name: str, steps: Steps) -> Side:
     """Read the time budget of every step that counts."""
-    kept, left_out, rows = steps
+    window, kept, left_out, rows = steps
     totals = {
         name: np.asarray(rows[name], dtype=np.float64)
         for name in rows.schema.names
-        if name not in ("step", "gpu", "by_device")
+        if name not in ("step", "gpu")
     }
     ranks = int(totals["ranks"].max(initial=0))
-    idle_rows = ask(con, "idle_causes", "idle").to_pylist()
+    idle_rows = ask(con, "idle_causes", "idle", window=window).to_pylist()
     idle = _idle_by_cause(idle_rows, kept)
-    of_rank = _by_rank(ask(con, "breakdown", "ranks").to_pylist(), idle_rows, kept)
+    of_rank = _by_rank(ask(con, "breakdown", "ranks", window=window).to_pylist(), idle_rows, kept)
     [(without_work,)] = con.execute(
         "SELECT count(*) FROM ranks WHERE rank NOT IN (SELECT rank FROM device_ops)"
     ).fetchall()
-    return Side(name, con, ranks, without_work, kept, left_out, totals, idle, of_rank)
+    return Side(name, con, ranks, without_work, window, kept, left_out, totals, idle, of_rank)
 
 
 def choose_steps(
-    rows: pa.Table, warmup: int
+    rows: pa.Table, warmup: int, window: str = "device"
 ) -> tuple[tuple[int, ...], tuple[tuple[int, str], ...]]:
     """Return the steps that count, and those that do not with the reason.
 
@@ -127,11 +152,8 @@ def choose_steps(
     first = max(min(warmup, len(kept) - FEWEST), 0)
     left_out += [(step, "warm-up") for step in kept[:first]]
     kept = kept[first:]
-    if (
-        rows["by_device"][-1].as_py()
-        and kept[-1] == rows["step"][-1].as_py()
-        and len(kept) > FEWEST
-    ):
+    is_open = window == "device" and rows["gpu"][-1].as_py()
+    if is_open and kept[-1] == rows["step"][-1].as_py() and len(kept) > FEWEST:
         left_out.append((kept.pop(), "last recorded: its window ends with its last op"))
     return tuple(kept), tuple(sorted(left_out))
 

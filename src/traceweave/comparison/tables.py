@@ -9,7 +9,7 @@ TABLES = {
     "overlap": "how much of the communication compute hides",
     "classes": "GPU kernels by class, per step and rank",
     "kernels": "GPU kernels by name and launch grid, per step and rank",
-    "ops": "operators by name and input shapes: their own time on the host, per step and rank",
+    "ops": "operators and ranges of the host by name and input shapes: their own time per step",
     "collectives": "collectives by operation and size, per step and rank, and the waiting in it",
     "stragglers": "how long ranks waited because of each, per step, summed over the waiting ranks",
     "memory": "memory at the peak",

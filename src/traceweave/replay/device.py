@@ -81,9 +81,11 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
         start - called, np.where(at_end, np.maximum(gpu["call_ns"], usual), usual)
     )
     # a copy takes another time to begin than a kernel
-    copies = gpu["category"] == COPIES
+    copying = gpu["category"] == COPIES
     usual_lag = np.where(
-        copies, _usual((start - free)[queued & copies]), _usual((start - free)[queued & ~copies])
+        copying,
+        _usual((start - free)[queued & copying]),
+        _usual((start - free)[queued & ~copying]),
     )
     lag = np.minimum(start - free, usual_lag)
     return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))

@@ -55,6 +55,7 @@ def let_in(gpu: Columns, calls: Columns, copies: Ints) -> Ints:
     waited = (chain[own] != chain[held]) & (called[own] > called[held])
     waited &= (called[own] < gpu["end_ns"][copy]) & (gpu["end_ns"][copy] <= gpu["start_ns"][op])
     waited &= returned[own] - returned[held] <= RETURN_NS
+    waited &= gpu["end_ns"][copy] <= returned[own]
     found[op[waited]] = copy[waited]
     return found
 

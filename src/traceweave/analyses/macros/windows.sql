@@ -1,42 +1,17 @@
 -- The windows of time that the device timeline is measured in, each on its rank's own clock, and what ran in them.
 
--- macro: tw_by_host() | whether steps are measured by their ranges on the host: device windows vary with how far the host is ahead of the GPU; where they spread over more than a tenth, and host ranges less than half as much, these are the steps
-    (
-        SELECT coalesce(device_spread > 0.1 AND 2 * host_spread < device_spread, FALSE)
-        FROM (
-            SELECT
-                (max(device_ns) - min(device_ns)) / nullif(tw_percentile(device_ns, 0.5), 0) AS device_spread,
-                (max(host_ns) - min(host_ns)) / nullif(tw_percentile(host_ns, 0.5), 0) AS host_spread
-            FROM (
-                SELECT
-                    CAST(avg(device_end_local_ns - device_start_local_ns) AS BIGINT) AS device_ns,
-                    CAST(avg(duration_ns) AS BIGINT) AS host_ns
-                FROM steps
-                GROUP BY step
-            )
-            -- a step without GPU work has no device window to compare
-            WHERE device_ns IS NOT NULL
-        )
-    );
-
--- rows: tw_windows(kind) | one row per rank and step ('device', 'host', or 'steps': the one of them that steps are measured by) or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
-WITH chosen AS (
-    SELECT kind = 'device' OR kind = 'steps' AND NOT tw_by_host() AS by_device
-),
-stepped AS (
+-- rows: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
+WITH stepped AS (
     SELECT
         spans.rank,
         spans.timeline,
         steps.step,
         -- a rank without a GPU has no device windows: its step ranges on the host are the best there is
-        CASE WHEN by_device AND timeline = 'gpu' THEN steps.device_start_local_ns ELSE steps.start_local_ns END AS start_ns,
-        CASE WHEN by_device AND timeline = 'gpu' THEN steps.device_end_local_ns
+        CASE WHEN kind = 'device' AND timeline = 'gpu' THEN steps.device_start_local_ns ELSE steps.start_local_ns END AS start_ns,
+        CASE WHEN kind = 'device' AND timeline = 'gpu' THEN steps.device_end_local_ns
             ELSE steps.start_local_ns + steps.duration_ns END AS end_ns,
-        CASE
-            WHEN by_device AND timeline = 'cpu' THEN 'host window: no GPU ops'
-            WHEN kind = 'steps' AND NOT by_device THEN 'host window: device windows are less steady'
-        END AS note
-    FROM tw_timelines AS spans JOIN steps USING (rank) CROSS JOIN chosen
+        CASE WHEN kind = 'device' AND timeline = 'cpu' THEN 'host window: no GPU ops' END AS note
+    FROM tw_timelines AS spans JOIN steps USING (rank)
     WHERE kind <> 'span'
 ),
 known AS (

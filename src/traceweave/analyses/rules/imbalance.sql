@@ -21,7 +21,7 @@ work AS (
     SELECT
         avg(useful_max_ns - useful_mean_ns) AS uneven_ns,
         sum(useful_mean_ns) / nullif(sum(useful_max_ns), 0) AS load_balance
-    FROM {{ ref('pop', window='device') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
+    FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time

@@ -22,4 +22,4 @@ SELECT
         ELSE 'Record CPU activity too (ProfilerActivity.CPU, nsys --trace=cuda); see gaps'
     END AS advice
 FROM {{ ref('idling') }} AS i CROSS JOIN unlaunched AS u
-WHERE i.cause IN ('unknown', 'began_before') AND NOT i.is_blamed
+WHERE i.cause IN ('unknown', 'began_before')

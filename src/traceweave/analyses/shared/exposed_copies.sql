@@ -17,7 +17,7 @@ summed AS (
         CAST(coalesce(sum(round(time_ns * other_share)) FILTER (WHERE reason = 'not_launched'), 0) AS BIGINT) AS blocked_ns,
         CAST(coalesce(sum(time_ns) FILTER (WHERE reason = 'not_launched'), 0) AS BIGINT) AS not_launched_ns,
         CAST(coalesce(sum(time_ns) FILTER (WHERE reason IN ('same_stream', 'needs_it')), 0) AS BIGINT) AS dependency_ns
-    FROM tw_cut('pieces', 'steps')
+    FROM tw_cut('pieces', 'device')
     GROUP BY rank, step
 )
 SELECT

@@ -69,9 +69,7 @@ work AS (
         SELECT
             rank, avg(compute_ns) AS compute_ns,
             median(avg(compute_ns)) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW) AS usual_ns
-        -- these windows tile the recording: all compute is in one of them
-        FROM {{ ref('breakdown', window='device') }}
-        WHERE step IS NOT NULL OR NOT EXISTS (FROM steps)
+        FROM {{ ref('budget') }}
         GROUP BY rank
     )
 ),
@@ -87,7 +85,7 @@ parts AS (
         rank,
         count(*) AS names,
         count(*) FILTER (WHERE longer_ns > 0 AND coalesce(before_ns, 0) < 0.9 * all_ns) AS heavy,
-        arg_max(name, (longer_ns, name)) AS heaviest
+        arg_max(name, (longer_ns, name)) FILTER (longer_ns > 0) AS heaviest
     FROM (
         SELECT
             *,

@@ -14,7 +14,7 @@ alike AS (
         count(*) AS calls,
         sum(o.duration_ns - coalesce(i.inside_ns, 0)) AS total_ns
     FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
-    WHERE o.kind IN ('op', 'nvtx', 'annotation') AND o.rank IS NOT NULL 
+    WHERE o.kind IN ('op', 'nvtx', 'annotation') AND o.rank IS NOT NULL
         -- steps and collectives have tables of their own
         AND NOT (o.kind = 'annotation' AND regexp_matches(o.name, '^(ProfilerStep#|(nccl|gloo|mpi|ucc|c10d):)'))
         AND ($steps IS NULL OR list_contains($steps, o.step) AND (o.rank, o.step) IN (SELECT (rank, step) FROM steps))

@@ -4,8 +4,6 @@ SELECT
     step,
     CAST(count(*) AS BIGINT) AS ranks,
     bool_and(timeline = 'gpu') AS gpu,
-    -- the last window of a device ends with its last op, whatever the host does then
-    bool_and(timeline = 'gpu' AND note IS NULL) AS by_device,
     max(window_ns) AS slowest_ns,
     CAST(sum(window_ns) AS BIGINT) AS window_ns,
     CAST(sum(compute_ns) AS BIGINT) AS compute_ns,
