@@ -17,7 +17,8 @@ WITH things AS (
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', regexp_replace(name, '[ _#:]*[0-9]+$', ''), count(*), sum(duration_ns)
     FROM host_ops
-    WHERE kind IN ('annotation', 'nvtx') AND NOT regexp_matches(name, '^(ProfilerStep#|(nccl|gloo|mpi|ucc|c10d):)')
+    WHERE kind IN ('annotation', 'nvtx') AND NOT starts_with(name, 'ProfilerStep#')
+        AND coalesce({{ names('collective_ranges', 'name') }} NOT IN ('device', 'host', 'issue'), TRUE)
     GROUP BY ALL
     UNION ALL
     SELECT rank, step, 'idle', cause, gaps, idle_ns FROM {{ ref('idle_causes') }} WHERE cause <> 'short'

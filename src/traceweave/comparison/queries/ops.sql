@@ -16,7 +16,8 @@ alike AS (
     FROM host_ops AS o LEFT JOIN inside AS i ON i.parent_id = o.op_id
     WHERE o.kind IN ('op', 'nvtx', 'annotation') AND o.rank IS NOT NULL
         -- steps and collectives have tables of their own
-        AND NOT (o.kind = 'annotation' AND regexp_matches(o.name, '^(ProfilerStep#|(nccl|gloo|mpi|ucc|c10d):)'))
+        AND (o.kind <> 'annotation' OR NOT starts_with(o.name, 'ProfilerStep#')
+            AND coalesce({{ names('collective_ranges', 'o.name') }} NOT IN ('device', 'host', 'issue'), TRUE))
         AND ($steps IS NULL OR list_contains($steps, o.step) AND (o.rank, o.step) IN (SELECT (rank, step) FROM steps))
     GROUP BY o.name, o.kind, o.step, o.arguments_hash
 )
