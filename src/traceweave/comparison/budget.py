@@ -246,12 +246,8 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     difference = whole[1] - whole[0]
     words = changes(difference, p, time.alpha, time.smallest_item_ns, ("longer", "shorter"))
     total = int(difference.sum())
-    # of what chance may have made, no rank is the cause
-    names = [*columns.values(), *causes] if time.verdict in ("slower", "faster") else []
-    alone = [
-        _alone(base, new, name, int(mean), time.smallest_ns)
-        for name, mean in zip(names, difference, strict=False)
-    ] or [(None, None)] * len(labels)
+    names = (*columns.values(), *causes)
+    alone = [_alone(time, base, new, *of) for of in zip(names, difference.tolist(), strict=True)]
     return pa.table(
         {
             "part": [*labels, unit_of(base, new)],
@@ -269,19 +265,21 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
 
 
 def _alone(
-    base: Side, new: Side, part: str, mean_ns: int, least_ns: float
+    time: StepTime, base: Side, new: Side, part: str, mean_ns: int
 ) -> tuple[int | None, int | None]:
-    """Return the rank whose part of the step changed by `least_ns` or more, the way the mean did,
-    and by twice as much as any other's, and by how much, ns; nothing where the ranks are others.
+    """Return the rank whose part of the step changed the way the mean did, by enough to count and
+    by twice as much as any other's, and by how much, ns; nothing where the ranks are others, or
+    chance may have changed the step.
     """
     was, now = (side.of_rank.get(part, {}) for side in (base, new))
-    ranks = set(base.of_rank["compute_ns"])
-    if len(ranks) < 2 or ranks != set(new.of_rank["compute_ns"]):
+    ranks = base.of_rank["compute_ns"].keys()
+    changed = time.verdict in ("slower", "faster")
+    if not changed or len(ranks) < 2 or ranks != new.of_rank["compute_ns"].keys():
         return None, None
     found = {rank: now.get(rank, 0.0) - was.get(rank, 0.0) for rank in sorted(ranks)}
     first, second = sorted(found, key=lambda rank: -abs(found[rank]))[:2]
     change = found[first]
-    if abs(change) < max(2 * abs(found[second]), least_ns, 1) or change * mean_ns <= 0:
+    if abs(change) < max(2 * abs(found[second]), time.smallest_ns, 1) or change * mean_ns <= 0:
         return None, None
     return first, round(change)
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.side import Side, unit_of
@@ -156,7 +155,7 @@ def _items(table: pa.Table, kind: str, least_ns: float) -> str:
         for row in changed[:MOST_NAMED]
     )
     parts = [", ".join(counts), f"most changed: {named}" if named else ""]
-    parts += [_of_one_run(table, word) for word in ("added", "removed") if word in changes]
+    parts += [_of_one_run(rows, word) for word in ("added", "removed") if word in changes]
     return f"{kind}: {'; '.join(part for part in parts if part)}."
 
 
@@ -179,12 +178,10 @@ def _calls(table: pa.Table, unit: str) -> str:
     return f"Collectives per {unit} and rank: {named}." if named else ""
 
 
-def _of_one_run(table: pa.Table, word: str) -> str:
+def _of_one_run(rows: list[dict[str, Any]], word: str) -> str:
     """Name the item that most time was added by, or removed, with its shape."""
-    rows = table.filter(pc.equal(table["change"], word)).to_pylist()
-    if not rows:
-        return ""
-    row = max(rows, key=lambda row: abs(row["difference_ns"]))
+    of_one = (row for row in rows if row["change"] == word)
+    row = max(of_one, key=lambda row: abs(row["difference_ns"]))
     shape = f" {shortened(row['shape'])}" if row["shape"] else ""
     return f"most {word}: {shortened(row['item'])}{shape} ({_change(row)})"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -15,6 +16,9 @@ from traceweave.analyses.common import MOST_EVENTS
 from traceweave.comparison.statistics import FEWEST, Values
 from traceweave.errors import InputError
 from traceweave.vocabulary import script
+
+_Part = tuple[int, int | None, str, int]
+"""Rank, step, part of the step and its time, ns: a row of ranks.sql and idle.sql."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,11 @@ def load_side(con: duckdb.DuckDBPyConnection, name: str, steps: Steps) -> Side:
         if name not in ("step", "gpu")
     }
     ranks = int(totals["ranks"].max(initial=0))
-    idle_rows = ask(con, "idle_causes", "idle", window=window).to_pylist()
-    idle = _idle_by_cause(idle_rows, kept)
-    of_rank = _by_rank(ask(con, "breakdown", "ranks", window=window).to_pylist(), idle_rows, kept)
+    counted: tuple[int | None, ...] = (None,) if kept is None else kept
+    idle_rows = _counted(ask(con, "idle_causes", "idle", window=window), counted)
+    idle = _idle_by_cause(idle_rows, counted)
+    times = _counted(ask(con, "breakdown", "ranks", window=window), counted)
+    of_rank = _by_rank([*times, *idle_rows], len(counted))
     [(without_work,)] = con.execute(
         "SELECT count(*) FROM ranks WHERE rank NOT IN (SELECT rank FROM device_ops)"
     ).fetchall()
@@ -171,41 +177,27 @@ def query(name: str) -> str:
     return script(__package__, f"queries/{name}.sql")
 
 
-def _idle_by_cause(rows: list[dict[str, Any]], steps: tuple[int, ...] | None) -> dict[str, Values]:
-    """Return the idle time of the kept steps by cause, summed over the ranks, ns."""
-    kept: tuple[int | None, ...] = (None,) if steps is None else steps
-    order = {step: place for place, step in enumerate(kept)}
+def _counted(rows: pa.Table, steps: Sequence[int | None]) -> list[_Part]:
+    """Return the rows of ranks.sql or idle.sql that are of the steps that count."""
+    of = set(steps)
+    columns = (rows[name].to_pylist() for name in ("rank", "step", "part", "time_ns"))
+    return [row for row in zip(*columns, strict=True) if row[1] in of]
+
+
+def _idle_by_cause(rows: Sequence[_Part], steps: Sequence[int | None]) -> dict[str, Values]:
+    """Return the idle time of the steps by cause, summed over the ranks, ns."""
+    order = {step: place for place, step in enumerate(steps)}
     causes: dict[str, Values] = {}
-    for row in rows:
-        if row["step"] in order:
-            found = causes.setdefault(row["cause"], np.zeros(len(kept)))
-            found[order[row["step"]]] += row["idle_ns"]
+    for _, step, cause, time_ns in rows:
+        causes.setdefault(cause, np.zeros(len(steps)))[order[step]] += time_ns
     return causes
 
 
-def _by_rank(
-    times: list[dict[str, Any]], idle: list[dict[str, Any]], steps: tuple[int, ...] | None
-) -> dict[str, dict[int, float]]:
-    """Return for each part of the step what it takes on every rank, mean over the steps, ns."""
-    kept: tuple[int | None, ...] = (None,) if steps is None else steps
-    ranks = {row["rank"] for row in times}
+def _by_rank(rows: Sequence[_Part], steps: int) -> dict[str, dict[int, float]]:
+    """Return for each part of the step what it takes on the ranks that have it, mean over so many
+    steps, ns."""
     found: dict[str, dict[int, float]] = {}
-    for row in times:
-        parts = {name: ns for name, ns in row.items() if name not in ("rank", "step")}
-        if row["step"] in kept:
-            _add(found, ranks, row["rank"], parts, len(kept))
-    for row in idle:
-        if row["step"] in kept:
-            _add(found, ranks, row["rank"], {row["cause"]: row["idle_ns"]}, len(kept))
+    for rank, _, part, time_ns in rows:
+        of = found.setdefault(part, {})
+        of[rank] = of.get(rank, 0.0) + time_ns / steps
     return found
-
-
-def _add(
-    found: dict[str, dict[int, float]],
-    ranks: set[int],
-    rank: int,
-    parts: dict[str, int | None],
-    steps: int,
-) -> None:
-    for name, ns in parts.items():
-        found.setdefault(name, dict.fromkeys(ranks, 0.0))[rank] += (ns or 0) / steps
