@@ -106,7 +106,8 @@ def compare(
     whole = page or format_ == "json"
     if not whole and name is None and (format_ not in ("table", "markdown") or output is not None):
         raise click.UsageError(
-            "one file holds one table: name it with --table", click.get_current_context()
+            "one file holds one table: name it with --table; .html and .json hold all of them",
+            click.get_current_context(),
         )
     with waiting("comparing"):
         found = api.compare(base, new, warmup=warmup, alpha=alpha, smallest_change=smallest_change)

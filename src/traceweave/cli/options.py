@@ -168,7 +168,7 @@ def printing_rows(function: F, *, pages: bool = False) -> F:
         **others: Any,
     ) -> Any:
         page = pages and output is not None and output.suffix.lower() in PAGES
-        found = format_ or "table" if page else _format_of(output, format_)
+        found = format_ or "table" if page else _format_of(output, format_, pages)
         if most_rows and (found != "table" or output is not None):
             raise UsageError(
                 "--rows is for tables on the terminal; files and other formats have all rows: drop"
@@ -185,7 +185,7 @@ def printing_rows(function: F, *, pages: bool = False) -> F:
     return decorated
 
 
-def _format_of(output: Path | None, given: str | None) -> str:
+def _format_of(output: Path | None, given: str | None, pages: bool) -> str:
     """Return the format that is asked for, by name or by the ending of the file."""
     ending = "" if output is None else output.suffix.lower()
     said = ENDINGS.get(ending)
@@ -197,7 +197,7 @@ def _format_of(output: Path | None, given: str | None) -> str:
     if given is None and said is None and ending not in _TEXT:
         raise UsageError(
             f"{shown(output or '')}: {ending} is no format that can be written; name it"
-            f" {', '.join(ENDINGS)} or .txt, or say --format"
+            f" {', '.join([*PAGES[:pages], *ENDINGS])} or .txt, or say --format"
         )
     return given or said or "table"
 
