@@ -177,7 +177,8 @@ def true_offsets(
     con: duckdb.DuckDBPyConnection, run: Traffic
 ) -> list[tuple[int, float, float, int | None]]:
     """Return (rank, estimate, truth, bound) in ns at the reference time of each row of `clocks`
-    that is tied to another rank by collectives or a host.
+    that is tied to another rank by collectives or a host, without those that no bound is told of
+    since they lie before its first or after its last call.
 
     A clock that is set back shows the same times twice: the estimate may be of either moment.
     """
@@ -185,6 +186,9 @@ def true_offsets(
     for rank, reference, offset, at, bound in con.execute(
         "SELECT rank, reference_rank, offset_ns, reference_local_ns, bound_ns FROM clocks"
         " WHERE rank <> reference_rank AND status IN ('aligned', 'same host')"
+        " WINDOW before AS (PARTITION BY rank ORDER BY reference_local_ns), after AS"
+        " (PARTITION BY rank ORDER BY reference_local_ns DESC) QUALIFY"
+        " bound_ns IS NOT NULL OR (sum(anchors) OVER before > 0 AND sum(anchors) OVER after > 0)"
     ).fetchall():
         local = float(at - EPOCH)
         near = 2 * local - run.local(rank, np.array([local]))

@@ -417,7 +417,8 @@ def _stretches(rest: Floats) -> list[tuple[int, Ints, Floats]]:
 def _unseen(answer: Answer, rank: int, at: float, line: Line) -> float:
     """By how much the curve changes within two calls before and after: nobody knows when. Where no
     call ties a stretch of it, no more is known than that what lies between two ends on one clock
-    does so on the other: it may have stepped there and back."""
+    does so on the other: it may have stepped there and back. Before the first and after the last,
+    nothing is."""
     ends, tied, _ = answer.ends_of_ranks[rank]
     some = ends[tied]
     if not answer.bends(rank) or not len(some):
@@ -425,7 +426,7 @@ def _unseen(answer: Answer, rank: int, at: float, line: Line) -> float:
     after = int(np.searchsorted(some, at, side="right"))
     before = int(np.searchsorted(some, at, side="left")) - 1
     if not line.stepping and not ((some >= line.low) & (some <= line.high)).any():
-        return float(some[min(after, len(some) - 1)] - some[max(before, 0)])
+        return float(some[after] - some[before]) if 0 <= before < after < len(some) else np.inf
     low, high = some[max(before - 1, 0)], some[min(after + 1, len(some) - 1)]
     return float(np.ptp(answer.added(rank, np.linspace(low, high, MOMENTS))))
 

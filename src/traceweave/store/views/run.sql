@@ -40,7 +40,7 @@
 -- column: offset_ns BIGINT | added to the local time
 -- column: drift_ppm DOUBLE | rate difference, parts per million
 -- column: reference_local_ns BIGINT | local time at which offset_ns is exact
--- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it, unless ingest_issues has 'causality_contradicts_itself', or more where the ends near reference_local_ns leave more open; NULL if unbounded
+-- column: bound_ns BIGINT | the true offset lies within offset_ns +- this: causality proves it, unless ingest_issues has 'causality_contradicts_itself', or more where the ends near reference_local_ns leave more open; NULL if unbounded, as before the first call of a clock that wanders
 -- column: residual_p50_ns BIGINT | median distance of the rank's collective ends from the fit; NULL without anchors
 -- column: residual_p95_ns BIGINT | 95th percentile of the same: differences between ranks below this are noise; no more than what clock probes prove, and 20 us where threads of one host time all calls
 -- column: anchors BIGINT | matched collectives in the fit, of this row's time; 0 between two anchors around a step of the clock
