@@ -25,7 +25,7 @@
 -- main: step, ranks, length_ns, longest_rank, duration_p50_ns, duration_max_ns, slowest_rank, device_p50_ns, device_max_ns, source
 -- order: step
 -- caveat: an inferred step begins with a call of the model, or with the launch of a kernel that occurs once per period; the training loop's steps may begin elsewhere, and each rank counts from 0.
--- caveat: device windows tile the timeline, but they vary with how far the host is ahead of the GPU: where that changes during the recording, and host ranges spread less than half as much, host ranges are the length of a step.
+-- caveat: device windows tile the timeline, but they vary with how far the host is ahead of the GPU: where that changes during the recording, and host ranges tile it too and spread less than half as much, host ranges are the length of a step.
 -- caveat: length_ns is a mean, since a delay of one rank at the end of a step makes the others wait in the next one.
 -- caveat: where ranks wait for each other in every step, all of them take as long as the slowest: stragglers distinguishes them.
 WITH measured AS (
@@ -61,11 +61,19 @@ spreads AS (
     -- a step without GPU work has no device window to compare
     WHERE device_mean_ns IS NOT NULL
 ),
+-- ranges around a part of the loop are no steps' lengths
+tiling AS (
+    SELECT min(covered) > 0.9 AS tiles
+    FROM (
+        SELECT sum(duration_ns) / (max(start_local_ns + duration_ns) - min(start_local_ns)) AS covered
+        FROM steps GROUP BY rank
+    ) AS r
+),
 judged AS (
     SELECT
         p.*,
-        device_mean_ns IS NOT NULL AND NOT coalesce(s.device_spread > 0.1 AND 2 * s.host_spread < s.device_spread, FALSE) AS by_device
-    FROM per_step AS p CROSS JOIN spreads AS s
+        device_mean_ns IS NOT NULL AND NOT coalesce(t.tiles AND s.device_spread > 0.1 AND 2 * s.host_spread < s.device_spread, FALSE) AS by_device
+    FROM per_step AS p CROSS JOIN spreads AS s CROSS JOIN tiling AS t
 )
 SELECT
     step,

@@ -131,7 +131,17 @@ def windows(graph: Graph) -> Windows:
         return found
     spread = _spread(device.by_step(graph.nodes)[1])
     only_mirrors = spread > 0.1 and 2 * _spread(host.by_step(graph.nodes)[1]) < spread
-    return replace(host, device=device, measured=graph.nodes) if only_mirrors else device
+    if not only_mirrors or not _tile(host, graph.nodes):
+        return device
+    return replace(host, device=device, measured=graph.nodes)
+
+
+def _tile(host: Windows, nodes: Nodes) -> bool:
+    """Whether ranges on the host are whole steps, not a part of each."""
+    begin, length = host.begin.of(nodes), host.lengths(nodes)
+    first = np.flatnonzero(np.diff(host.rank, prepend=-1))
+    whole = np.maximum.reduceat(begin + length, first) - np.minimum.reduceat(begin, first)
+    return bool(np.all(np.add.reduceat(length, first) > 0.9 * whole))
 
 
 def _spread(lengths: Floats) -> float:
