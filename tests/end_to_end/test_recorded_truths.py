@@ -221,3 +221,17 @@ def test_a_step_range_that_matches_nothing_is_refused(fixtures: Path, tmp_path: 
     with pytest.raises(traceweave.UsageError, match=r"'nothing': matches no annotation .*backward"):
         traceweave.ingest(fixtures / "ddp_gloo_4ranks", target, step_range="nothing")
     assert not target.exists()
+
+
+def test_step_ranges_of_a_part_of_the_loop_are_not_its_length(corpus: Path, tmp_path: Path) -> None:
+    """The ranges last 565 us, and begin every 40.7 ms; others launch nothing at all."""
+    report = corpus / "nsys/power_iteration__2025.3.sqlite"
+    target = tmp_path / "run.duckdb"
+    traceweave.ingest(report, target, step_range=r"Compute & Residual (\d+)")
+    with traceweave.open(target) as run:
+        assert run.steps()["length_ns"].mean() == pytest.approx(40.3 * MS, rel=0.01)
+        assert run.what_if("kind=sync times=0")["gain_ns"].iloc[0] == pytest.approx(
+            14.3 * MS, rel=0.01
+        )
+    with pytest.raises(traceweave.UsageError, match=r"ranges like 'IO 0' launch nothing"):
+        traceweave.ingest(report, tmp_path / "other.duckdb", step_range=r"IO (\d+)")

@@ -77,6 +77,8 @@ def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(
         ({"ranks": "1-900000000000"}, "ranks 1-900000000000 are not in this run"),
         ({"steps": "4"}, "step 4 is not in this run; it has no steps"),
         ({"start": "+2us", "end": "+2us"}, "the selected time is empty"),
+        ({"start": "+9s"}, "nothing was recorded in the selected time: the run lasts"),
+        ({"end": 1}, "nothing was recorded in the selected time: the run lasts"),
     ],
 )
 def test_what_the_run_does_not_have_is_said(

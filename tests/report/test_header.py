@@ -60,6 +60,8 @@ def test_gpu_hours_lost_are_those_without_compute() -> None:
     assert "25.0% of the time recorded, for 2 ranks with a GPU each" in found[-1].note
     # where no finding would save much there is nothing to say of them
     assert told(Findings([{"cost_ns": 10, "severity": "info"}])) == found[:-1]
+    unknown = facts(_inputs("a/b", gpu_name="H100", world_size=None), _windows(0.9, 0.6), _COSTLY)
+    assert dict(fact[:2] for fact in unknown)["Ranks"] == "2"
 
 
 def test_a_run_without_gpus_says_that_there_is_nothing_to_lose() -> None:

@@ -291,6 +291,8 @@ def test_a_rank_for_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None
 
     with pytest.raises(InputError, match=r"--rank b.json=...: no trace of this name here"):
         look(tmp_path, rules=RankRules({"b.json": (1,)}))
+    with pytest.raises(InputError, match=r"--rank-from gpu\(.*\): matches no path here; .*a.json"):
+        look(tmp_path, rules=RankRules({}, compile_rank_pattern(r"gpu(\d+)")))
 
 
 def test_a_pattern_that_cannot_serve_is_refused() -> None:

@@ -25,7 +25,7 @@ from traceweave.errors import QueryError
 from traceweave.export.lanes import LaneKeeper
 from traceweave.export.packets import LAUNCH_FLOW, PacketWriter
 from traceweave.export.protos import load_protos
-from traceweave.export.selection import Selection, run_start
+from traceweave.export.selection import Selection, run_span
 from traceweave.export.tracks import Tracks
 from traceweave.outputs import whole_file
 from traceweave.places import place_of
@@ -122,7 +122,7 @@ class _Export:
 
     def _write_head(self) -> None:
         protos = self._protos
-        start = run_start(self._con)
+        start, _ = run_span(self._con)
         boot, real = protos.BUILTIN_CLOCK_BOOTTIME, protos.BUILTIN_CLOCK_REALTIME
         clock = protos.ClockSnapshot.Clock
         clocks = [clock(clock_id=c, timestamp=start) for c in (boot, real)]

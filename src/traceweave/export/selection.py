@@ -10,7 +10,7 @@ from decimal import Decimal
 import duckdb
 
 from traceweave.errors import UsageError
-from traceweave.words import named
+from traceweave.words import duration, named
 
 Ranges = str | Iterable[int] | None
 """Numbers as '0,3-5' or as integers; None: all."""
@@ -59,18 +59,30 @@ def select(
     since, until = chosen.start_ns, chosen.end_ns
     if since is not None and until is not None and until <= since:
         raise UsageError(f"the selected time is empty: it ends ({end}) before it starts ({start})")
+    if since is not None or until is not None:
+        _refuse_outside(con, since, until)
     return chosen
 
 
-def run_start(con: duckdb.DuckDBPyConnection) -> int:
-    """Return the aligned time of the run's first event, ns; 0 for a run without any."""
-    [(start,)] = con.execute(
-        "SELECT min(r.first_local_ns + coalesce(c.offset_ns, 0) + coalesce(CAST(round("
-        "c.drift_ppm * 1e-6 * (r.first_local_ns - c.reference_local_ns)) AS BIGINT), 0))"
-        " FROM ranks AS r LEFT JOIN (SELECT DISTINCT ON (rank) * FROM clocks"
-        " ORDER BY rank, from_local_ns NULLS FIRST) AS c USING (rank)"
+def _refuse_outside(con: duckdb.DuckDBPyConnection, since: int | None, until: int | None) -> None:
+    first, last = run_span(con)
+    if (since is not None and since > last) or (until is not None and until < first):
+        raise UsageError(
+            f"nothing was recorded in the selected time: the run lasts {duration(last - first)};"
+            " times are aligned nanoseconds, or offsets from its start such as +1.5s"
+        )
+
+
+def run_span(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    """Return the aligned times of the run's first event and last end, ns; 0 for a run without."""
+    [(first, last)] = con.execute(
+        "SELECT min(aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns)),"
+        " max(aligned_ns(local_ns, offset_ns, drift_ppm, reference_local_ns))"
+        " FROM (SELECT rank, unnest([first_local_ns, last_local_ns]) AS local_ns FROM ranks)"
+        " JOIN clock_spans USING (rank)"
+        " WHERE local_ns >= from_local_ns AND local_ns < until_local_ns"
     ).fetchall()
-    return int(start or 0)
+    return int(first or 0), int(last or 0)
 
 
 def parse_ranges(text: str) -> tuple[tuple[int, int], ...]:
@@ -102,7 +114,7 @@ def parse_time(text: str, origin_ns: int) -> int:
 
 
 def _time(con: duckdb.DuckDBPyConnection, given: int | str | None) -> int | None:
-    return parse_time(given, run_start(con)) if isinstance(given, str) else given
+    return parse_time(given, run_span(con)[0]) if isinstance(given, str) else given
 
 
 def _existing(con: duckdb.DuckDBPyConnection, what: str, given: Ranges) -> tuple[int, ...] | None:

@@ -43,6 +43,11 @@ _RANGE_NAMES = """
 SELECT name FROM base.host_ops WHERE kind IN ('annotation', 'nvtx')
 GROUP BY name ORDER BY count(*) DESC, name LIMIT 5
 """
+_RANGES_THAT_MATCH = """
+SELECT name FROM base.host_ops
+WHERE kind IN ('annotation', 'nvtx') AND duration_ns > 0 AND regexp_matches(name, $1)
+ORDER BY start_local_ns LIMIT 1
+"""
 
 
 def ingest(
@@ -159,8 +164,15 @@ def _check_steps(con: duckdb.DuckDBPyConnection, step_range: str) -> None:
     """Raise UsageError, with names that there are, if an expression matches none of the ranges."""
     if con.execute("SELECT 1 FROM base.steps LIMIT 1").fetchall():
         return
-    names = con.execute(_RANGE_NAMES).fetchall()
-    listed = ", ".join(repr(shortened(name)) for (name,) in names)
+    names = [name for (name,) in con.execute(_RANGE_NAMES).fetchall()]
+    matching = con.execute(_RANGES_THAT_MATCH, [step_range]).fetchall()
+    if matching:
+        [(example,)] = matching
+        raise UsageError(
+            f"--step-range {step_range!r}: ranges like {shortened(example)!r} launch nothing that"
+            " the GPU runs: name ranges around the work of a step"
+        )
+    listed = ", ".join(repr(shortened(name)) for name in names)
     there = f"there are {listed} and others" if listed else "no trace has any"
     raise UsageError(
         f"--step-range {step_range!r}: matches no annotation and no NVTX range; {there}"

@@ -54,7 +54,9 @@ def _facts(inputs: Inputs, budget: Budget, findings: Findings) -> Iterator[Fact]
     yield Fact("Hosts", _hosts(inputs))
     yield Fact("GPUs", _gpus(inputs))
     ranks = len(inputs.ranks)
-    yield Fact("Ranks", f"{count(ranks)} of {count(ranks + inputs.missing_ranks)}")
+    known = any(rank["world_size"] for rank in inputs.ranks)
+    of = f" of {count(ranks + inputs.missing_ranks)}" if known else ""
+    yield Fact("Ranks", count(ranks) + of)
     yield Fact("Steps", _steps(budget))
     # beside 'no finding would save much' it would only alarm
     if budget.rows and not inputs.is_cpu_run and findings.worst:

@@ -167,6 +167,12 @@ def _check_all_used(rules: RankRules, traces: Sequence[Trace]) -> None:
                 f"--rank {name}=...: no trace of this name here; there are"
                 f" {_listing([trace.path.name for trace in traces])}"
             )
+    pattern = rules.pattern
+    if pattern and not any(pattern.search(trace.path.as_posix()) for trace in traces):
+        raise InputError(
+            f"--rank-from {pattern.pattern}: matches no path here; there are"
+            f" {_listing([trace.path.name for trace in traces])}"
+        )
 
 
 def _with_names(traces: Sequence[Trace]) -> Iterator[tuple[Trace, tuple[str, ...]]]:
