@@ -52,9 +52,10 @@ class Tools:
     def findings(self, run: str) -> Answer:
         """Problems of a run, costliest first, each with title, cost, evidence, advice, and proof.
 
-        `cost_ns` is what the mean step gains if this alone is fixed; costs do not add up (ask the
-        analysis `fixes`). `proof` names the analysis whose rows show it, `scenario` is what
-        `what_if` replays. `next` is the tool to ask then, with its arguments.
+        `cost_ns` is what the mean step gains if this alone is fixed, where `cost_is` replayed; else
+        at most that, and `note` says where other findings claim a part of what `scenario` gains by
+        `what_if`. Costs do not add up (ask the analysis `fixes`). `proof` names the analysis whose
+        rows show it. `next` is the tool to ask then, with its arguments.
         """
         found = self.analyze(run, "findings")
         for row in found["rows"]:

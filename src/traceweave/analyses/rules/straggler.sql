@@ -43,6 +43,7 @@ SELECT
         WHEN 'host_bound' THEN ' (' || b.cause_detail || ')'
         ELSE ''
     END
+    || CASE WHEN b.cause_share < 0.8 THEN format(', in {} of the waiting', tw_percent(b.cause_share)) ELSE '' END
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE

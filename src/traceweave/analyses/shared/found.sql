@@ -21,14 +21,16 @@ SELECT
     f.group_id,
     coalesce(f.title, f.usual_title) AS title,
     CAST(round(f.cost_ns) AS BIGINT) AS bound_ns,
-    f.scenario,
+    CASE WHEN g.replays THEN f.scenario END AS scenario,
     f.also,
-    f.ceiling,
-    f.remedy,
+    CASE WHEN g.replays THEN f.ceiling END AS ceiling,
+    CASE WHEN g.replays THEN f.remedy END AS remedy,
     f.otherwise,
     f.severity AS at_most,
     f.evidence,
     coalesce(f.proof, f.usual_proof) AS proof,
     f.advice
 FROM {{ rules() }} AS f LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
+-- of collectives alone, as nsys has of a job without GPUs, there is nothing to replay
+CROSS JOIN (SELECT EXISTS (FROM gpu_ops WHERE rank IS NOT NULL) OR EXISTS (FROM host_ops WHERE kind = 'op') AS replays) AS g
 WHERE f.cost_ns IS NULL OR (f.cost_ns >= {{ param('min_share') }} * s.step_ns AND f.cost_ns > 0)
