@@ -235,3 +235,32 @@ def test_step_ranges_of_a_part_of_the_loop_are_not_its_length(corpus: Path, tmp_
         )
     with pytest.raises(traceweave.UsageError, match=r"ranges like 'IO 0' launch nothing"):
         traceweave.ingest(report, tmp_path / "other.duckdb", step_range=r"IO (\d+)")
+
+
+def test_a_report_that_is_cut_is_to_be_copied_not_recorded_otherwise(
+    corpus: Path, tmp_path: Path
+) -> None:
+    """Its kernels lie beyond the cut: it is not that CUDA was not recorded."""
+    cut = tmp_path / "cut.sqlite"
+    cut.write_bytes((corpus / "nsys/jacobi__2023.4.sqlite").read_bytes()[:600_000])
+    traceweave.ingest(cut, tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        findings = run.findings().set_index("rule")
+        assert run.recording()["kind"].tolist() == ["nothing left"]
+    assert "cut or damaged" in findings["advice"]["nothing_to_measure"]
+
+
+def test_of_two_mpi_ranks_the_one_that_computes_longer_is_named(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    """Rank 1 computes 5 ms longer in each of 4 steps: too few for more than 'maybe'."""
+    for rank in (0, 1):
+        packed = fixtures / f"mpi_nsys/per_rank__2023.4_rank{rank}.sqlite.gz"
+        (tmp_path / f"r_rank{rank}.sqlite").write_bytes(gzip.decompress(packed.read_bytes()))
+    traceweave.ingest(sorted(tmp_path.glob("*.sqlite")), tmp_path / "run.duckdb")
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        findings = run.findings().set_index("rule")
+    assert findings["title"]["imbalance"] == "Ranks wait, most for rank 1, maybe by chance"
+    assert "they are in 'compute'" in findings["evidence"]["host_pauses"]
+    # there are no operators, and nothing to replay
+    assert findings["scenario"].isna().all()

@@ -55,6 +55,11 @@ _KINDS = {
         "",
         "profile CPU and CUDA activity",
     ),
+    "nothing left": _Kind(
+        "what could be read of the file holds no GPU work and no operators",
+        "",
+        "the file is cut or damaged: copy it, or export the report, again",
+    ),
     "overruns": _Kind(
         "",
         "{share} GPU ops in {steps} run on while the next op of their stream runs, which cannot"
@@ -165,7 +170,10 @@ WHERE coalesce(launches, 0) + coalesce(unread_tasks, 0) > 0
 _NOTHING = """
 INSERT INTO base.doubts BY NAME
 SELECT
-    rank, source_id, NULL AS step, 'nothing to judge' AS kind,
+    rank, source_id, NULL AS step,
+    CASE
+        WHEN list_contains($damaged, source_id) THEN 'nothing left' ELSE 'nothing to judge'
+    END AS kind,
     0 AS count, 0 AS total, TRUE AS is_unknown
 FROM base.rank_sources
 WHERE format IN ('kineto', 'nsys')
@@ -174,6 +182,8 @@ WHERE format IN ('kineto', 'nsys')
     AND NOT EXISTS (FROM base.collective_calls)
     AND rank NOT IN (SELECT rank FROM base.doubts WHERE is_unknown)
 """
+
+_DAMAGED_BEFORE = "SELECT source_id FROM sources WHERE status = 'partial'"
 
 # a rank without a step that counts is unknown as a whole
 _DOUBTS = """
@@ -199,7 +209,8 @@ explained AS (
 judged AS (
     SELECT
         d.* EXCLUDE (is_unknown),
-        d.kind IN ('no device records', 'unread tasks', 'nothing to judge') AS of_all,
+        d.kind IN ('no device records', 'unread tasks', 'nothing to judge', 'nothing left')
+            AS of_all,
         d.is_unknown AND (d.step IS NOT NULL OR s.rank IS NULL OR of_all) AS is_unknown,
         d.is_unknown AND d.kind <> 'cut step'
             AND (of_all OR NOT coalesce(s.has_known, FALSE)) AS of_rank
@@ -230,8 +241,10 @@ def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome
     if cut:
         con.execute(_CUT, {"sources": cut})
     con.execute(_NO_DEVICE)
-    con.execute("DELETE FROM base.doubts WHERE kind = 'nothing to judge'")
-    con.execute(_NOTHING)
+    damaged = [o.source_id for o in outcomes if o.status == "partial"]
+    damaged += [n for (n,) in con.execute(_DAMAGED_BEFORE).fetchall()]
+    con.execute("DELETE FROM base.doubts WHERE kind IN ('nothing to judge', 'nothing left')")
+    con.execute(_NOTHING, {"damaged": damaged})
     con.execute(_LEAVE_OUT)
 
 

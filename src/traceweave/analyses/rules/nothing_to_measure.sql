@@ -3,7 +3,10 @@
 -- finds: Ranks without GPU work, in a run where others have some, and ranks without any operator: they are left out of all numbers. A run whose files tell of no rank. A truncated Kineto file lacks its kernels, which come last in it.
 -- proof: breakdown
 WITH unmeasured AS (
-    SELECT rank, format AS source_format, launches, unread_tasks, count(*) OVER () AS recorded FROM ranks
+    SELECT
+        rank, format AS source_format, launches, unread_tasks, count(*) OVER () AS recorded,
+        rank IN (SELECT rank FROM recording WHERE kind = 'nothing left') AS is_damaged
+    FROM ranks
     QUALIFY rank NOT IN (SELECT rank FROM tw_timelines) AND rank NOT IN (SELECT rank FROM recording WHERE is_unknown AND steps = [] AND kind = 'lost records')
 ),
 -- what is to be switched on is not what was on, and found nothing
@@ -34,6 +37,7 @@ SELECT
     CASE
         WHEN sum(unread_tasks) > 0 THEN tw_many(sum(unread_tasks), 'task') || ' of the device are of a format that is not read: nothing is known of its time'
         WHEN count(*) = any_value(recorded) AND sum(launches) > 0 THEN tw_many(sum(launches), 'call') || ' launched GPU work of which no record is there: nothing is known of its time'
+        WHEN bool_and(is_damaged) THEN 'What could be read of the files has no GPU work and no operators'
         WHEN count(*) = any_value(recorded) THEN 'No rank has GPU work or operators'
             || CASE WHEN any_value(t.others.count) > 0
                 THEN format(': {} of other kinds ({}) are not read', tw_many(any_value(t.others.count), 'span'), any_value(t.others.kinds)) ELSE '' END
@@ -42,6 +46,7 @@ SELECT
             CASE WHEN EXISTS (FROM tw_timelines WHERE timeline = 'gpu') THEN 'GPU work, unlike the others' ELSE 'operators' END)
     END AS evidence,
     CASE
+        WHEN bool_and(is_damaged) THEN 'A file is cut or damaged: copy it, or export the report, again'
         WHEN any_value(t.has_calls) AND bool_and(source_format = 'nsys')
             THEN 'CUDA calls were recorded, and nothing that the GPU did: the profiler could not collect it. See its messages, and whether it supports the driver'
         WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)

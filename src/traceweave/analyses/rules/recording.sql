@@ -17,5 +17,5 @@ SELECT
     upper(advice[1]) || advice[2:] AS advice
 FROM {{ ref('recording') }}
 -- nothing_to_measure says those
-WHERE kind NOT IN ('no device records', 'unread tasks', 'nothing to judge')
+WHERE kind NOT IN ('no device records', 'unread tasks', 'nothing to judge', 'nothing left')
 GROUP BY message, advice
