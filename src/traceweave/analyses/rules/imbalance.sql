@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, one rank is late in few steps, or more than the others and no more than chance allows; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -52,19 +52,20 @@ few AS (
 ),
 -- of whom it is mostly, though chance may do that too
 maybe AS (
-    SELECT arg_max(rank, cost_ns) AS rank FROM {{ ref('blame') }} WHERE stands_out AND NOT is_straggler
+    SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * cost_ns > all_ns) AS rank
+    FROM (SELECT *, sum(cost_ns) OVER () AS all_ns FROM {{ ref('blame') }} WHERE NOT is_straggler)
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
     SELECT
-        arg_max(cause, (wait_ns, cause)) FILTER (WHERE cause IS NOT NULL) AS cause,
-        max(wait_ns) FILTER (WHERE cause IS NOT NULL) / nullif(sum(wait_ns) FILTER (WHERE cause IS NOT NULL), 0) AS share,
+        arg_max(cause, (wait_ns, cause)) AS cause,
+        max(wait_ns) / nullif(sum(wait_ns), 0) AS share,
         2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
         FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN told USING (rank)
-        LEFT JOIN few AS o ON TRUE
-        WHERE o.rank IS NULL OR s.rank = o.rank AND list_contains(o.steps, s.step)
+        LEFT JOIN few AS o ON TRUE CROSS JOIN maybe AS m
+        WHERE s.cause IS NOT NULL AND CASE WHEN o.rank IS NOT NULL THEN s.rank = o.rank AND list_contains(o.steps, s.step) ELSE s.rank = coalesce(m.rank, s.rank) END
         GROUP BY s.cause
     )
     WHERE wait_ns > 0
@@ -113,7 +114,7 @@ SELECT
     END AS scenario,
     CASE WHEN is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
-    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN maybe IS NOT NULL THEN format(', most for rank {}: over so few steps that may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
+    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN maybe IS NOT NULL THEN format(', most for rank {}, which may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
     || CASE
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE
@@ -130,7 +131,7 @@ SELECT
     CASE WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
-        WHEN maybe IS NOT NULL AND NOT is_uneven THEN format('Record more steps. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', maybe, maybe)
+        WHEN maybe IS NOT NULL AND NOT is_uneven THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', maybe, maybe)
         ELSE 'Not the amount of work' || CASE WHEN is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
     END AS advice
 FROM found
