@@ -156,6 +156,37 @@ def database_of(once: MakeOnce) -> Callable[..., Path]:
     return database
 
 
+Recorded = Callable[..., traceweave.Run]
+MOST_OPEN = 6
+"""So many runs stay open at once: the answers that they keep take memory."""
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    database_of: Callable[..., Path], fixtures: Path, request: pytest.FixtureRequest
+) -> Iterator[Recorded]:
+    """Return a function from traces to their run: a path, or a name in `fixtures` or in `corpus`.
+
+    It stays open for some time: what one test has asked, others need not compute.
+    """
+    opened: dict[tuple[str | Path, ...], traceweave.Run] = {}
+
+    def trace(name: str | Path) -> Path:
+        shipped = fixtures / name
+        return shipped if shipped.exists() else Path(request.getfixturevalue("corpus")) / name
+
+    def run(*names: str | Path) -> traceweave.Run:
+        found = opened.pop(names, None) or traceweave.open(database_of(*map(trace, names)))
+        opened[names] = found  # as the last one asked for
+        if len(opened) > MOST_OPEN:
+            opened.pop(next(iter(opened))).close()
+        return found
+
+    yield run
+    for each in opened.values():
+        each.close()
+
+
 @pytest.fixture(scope="session")
 def simulated_database(once: MakeOnce) -> Callable[[Config], Path]:
     """Return a function from a simulated run to the database of its Kineto traces."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.nccl_lines import Writer
 from traceweave.links import write_links
@@ -146,11 +146,8 @@ def test_nccl_tells_where_traces_of_eight_h100_do_not(
         later("megatron_tp8", (None, None, None)),
     ],
 )
-def test_real_runs(
-    corpus: Path, database_of: Callable[..., Path], name: str, expected: Found
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / name)) as run:
-        assert found_in(run.con) == expected
+def test_real_runs(recorded: Recorded, name: str, expected: Found) -> None:
+    assert found_in(recorded(f"kineto/{name}").con) == expected
 
 
 def test_tensor_parallel_groups_of_a_job_stay_in_nodes_and_the_others_do_not(

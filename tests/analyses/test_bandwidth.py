@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -191,12 +192,9 @@ def test_it_is_what_was_simulated(
 
 
 @nightly
-def test_real_gpus_reach_what_their_links_allow(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_real_gpus_reach_what_their_links_allow(recorded: Recorded) -> None:
     # 8 A100 with NVLink 3 move at most 300 GB/s each way
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        got = run.bandwidth().set_index("bytes")
+    got = recorded("kineto/megatron_tp8").bandwidth().set_index("bytes")
     assert 150 < got["busbw_p50_gbps"][67_108_864] < 300
     assert got["busbw_free_p50_gbps"][67_108_864] == pytest.approx(
         got["busbw_p50_gbps"][67_108_864], rel=0.05

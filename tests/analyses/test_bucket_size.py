@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import Issuer, pick
+from tests.conftest import Recorded
 
 
 def _two_buckets(build: Builder, sizes: tuple[int | None, int | None]) -> None:
@@ -55,11 +52,8 @@ def test_unknown_sizes_are_said(build: Builder) -> None:
     }
 
 
-def test_the_prediction_for_the_shipped_run_is_near_what_was_measured(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        got = run.analyze("bucket_size", time="shortest")
+def test_the_prediction_for_the_shipped_run_is_near_what_was_measured(recorded: Recorded) -> None:
+    got = recorded("ddp_gloo_4ranks").analyze("bucket_size", time="shortest")
     assert got["merged"].tolist() == [1, 2, 3, 4]
     today = got.iloc[0]
     # a fit over four sizes on two busy cores: a fifth is what can be asked for

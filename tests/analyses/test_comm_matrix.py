@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import pick
+from tests.conftest import Recorded
 from tests.marks import nightly
 
 PAIR = ("from_rank", "to_rank", "messages", "bytes")
@@ -108,22 +106,20 @@ def test_members_that_the_trace_does_not_list_are_taken_together(build: Builder)
 
 
 @nightly
-def test_the_split_sizes_of_a_real_expert_parallel_run(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "ep_moe_b200_seq")) as run:
-        (row,) = run.analyze("comm_matrix").to_dict("records")
-        # of two ranks, what each call sends to the other one by its own list
-        want = run.sql(
-            """
-            SELECT sum(k.bytes * (args ->> 'In msg nelems')::BIGINT
-                / greatest((args ->> 'In msg nelems')::BIGINT, (args ->> 'Out msg nelems')::BIGINT)
-                * (args ->> 'In split size' ->> '$[1]')::BIGINT
-                / list_sum((args ->> 'In split size')::BIGINT[])) AS bytes
-            FROM collectives AS k JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id
-            WHERE k.op = 'all_to_all'
-            """
-        )
+def test_the_split_sizes_of_a_real_expert_parallel_run(recorded: Recorded) -> None:
+    run = recorded("kineto/ep_moe_b200_seq")
+    (row,) = run.analyze("comm_matrix").to_dict("records")
+    # of two ranks, what each call sends to the other one by its own list
+    want = run.sql(
+        """
+        SELECT sum(k.bytes * (args ->> 'In msg nelems')::BIGINT
+            / greatest((args ->> 'In msg nelems')::BIGINT, (args ->> 'Out msg nelems')::BIGINT)
+            * (args ->> 'In split size' ->> '$[1]')::BIGINT
+            / list_sum((args ->> 'In split size')::BIGINT[])) AS bytes
+        FROM collectives AS k JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id
+        WHERE k.op = 'all_to_all'
+        """
+    )
     assert (row["from_rank"], row["to_rank"], row["messages"]) == (0, 1, 30)
     assert row["parts"] == "split sizes"
     assert row["bytes"] == want["bytes"].iloc[0]

@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave import analyses
 from traceweave.analyses import common
@@ -38,16 +39,16 @@ CHANGES = "DELETE FROM steps", "UPDATE gpu_ops SET rank = 1", "INSERT INTO ranks
 
 
 @nightly
-def test_what_is_kept_is_not_changed(fixtures: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        run.health()
-        held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
-        assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)
-        for change in CHANGES:
-            with pytest.raises(duckdb.Error):
-                run.con.execute(change)
-            with pytest.raises(traceweave.QueryError, match="queries only read this database"):
-                run.sql(f"{change}; SELECT 1")
+def test_what_is_kept_is_not_changed(recorded: Recorded) -> None:
+    run = recorded("ddp_gloo_4ranks")
+    run.health()
+    held = run.con.execute("SELECT view_name FROM duckdb_views() WHERE temporary").fetchall()
+    assert {("steps",), ("gpu_ops",), ("ranks",)} <= set(held)
+    for change in CHANGES:
+        with pytest.raises(duckdb.Error):
+            run.con.execute(change)
+        with pytest.raises(traceweave.QueryError, match="queries only read this database"):
+            run.sql(f"{change}; SELECT 1")
 
 
 @nightly

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
@@ -197,25 +196,21 @@ def _by_sweep(events: list[dict[str, Any]], dims: list[list[int]]) -> tuple[list
 
 @nightly
 def test_a_real_kernel_takes_twice_as_long_beside_all_to_all(
-    corpus: Path, database_of: Callable[..., Path]
+    corpus: Path, recorded: Recorded
 ) -> None:
     with gzip.open(corpus / "kineto/diff_control/control.json.gz", "rt") as file:
         events = json.load(file)["traceEvents"]
     alone, beside = _by_sweep(events, [[1024, 512], [1024, 512]])
     assert (median(alone), median(beside)) == (6, 12)
-    with traceweave.open(database_of(corpus / "kineto/diff_control")) as run:
-        found = run.contention(per="kernel")
-        kernel = found[found["kernel"].str.contains("MulFunctor", na=False)]
-        worst = kernel[kernel["beside"] == "communication"].nlargest(1, "lost_ns").iloc[0]
-        assert worst["compared"] > 200
-        assert 1.8 < worst["slowdown"] < 2.4
-        whole = found[found["kernel"].isna() & (found["beside"] == "communication")].iloc[0]
-        # all that is hidden is beside compute, by another way of counting
-        assert whole["beside_ns"] == pytest.approx(whole["overlap_ns"], rel=0.01)
+    found = recorded("kineto/diff_control").contention(per="kernel")
+    kernel = found[found["kernel"].str.contains("MulFunctor", na=False)]
+    worst = kernel[kernel["beside"] == "communication"].nlargest(1, "lost_ns").iloc[0]
+    assert worst["compared"] > 200
+    assert 1.8 < worst["slowdown"] < 2.4
+    whole = found[found["kernel"].isna() & (found["beside"] == "communication")].iloc[0]
+    # all that is hidden is beside compute, by another way of counting
+    assert whole["beside_ns"] == pytest.approx(whole["overlap_ns"], rel=0.01)
 
 
-def test_nothing_is_hidden_and_nothing_is_lost(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto/megatron_tp8")) as run:
-        assert not len(run.contention())
+def test_nothing_is_hidden_and_nothing_is_lost(recorded: Recorded) -> None:
+    assert not len(recorded("kineto/megatron_tp8").contention())

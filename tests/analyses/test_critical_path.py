@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import rows
+from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -58,11 +59,8 @@ def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Pa
 
 @nightly
 @pytest.mark.parametrize("folder", at_once(["nanogpt_8xh100", "megatron_tp8"], "megatron_tp8"))
-def test_a_rank_has_as_much_of_what_is_on_the_path(
-    database_of: Callable[..., Path], corpus: Path, folder: str
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / folder)) as run:
-        path = run.critical_path()
+def test_a_rank_has_as_much_of_what_is_on_the_path(recorded: Recorded, folder: str) -> None:
+    path = recorded(f"kineto/{folder}").critical_path()
     own = path[path["kind"] != "device_delay"]
     assert path.loc[path["kind"] == "device_delay", "rank_ns"].isna().all()
     assert "launch" in set(own["kind"])

@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
+from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 
 BOTH = {"role": "world", "role_source": "size is the world size"}
@@ -90,11 +91,8 @@ def test_tensor_parallel_groups_have_no_buckets_unless_told_so(build: Builder) -
     ]
 
 
-def test_the_shipped_run_reduces_four_buckets_per_step_in_their_order(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        got = run.analyze("ddp_buckets")
+def test_the_shipped_run_reduces_four_buckets_per_step_in_their_order(recorded: Recorded) -> None:
+    got = recorded("ddp_gloo_4ranks").analyze("ddp_buckets")
     # as tests/fixtures/README.md has it: 86016 + 73824 + 73824 + 86208 elements of 4 bytes
     sizes = [4 * n for n in (86016, 73824, 73824, 86208)]
     assert [group["bytes"].tolist() for _, group in got.groupby(["rank", "step"])] == [sizes] * 16

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, found_by, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
@@ -82,9 +80,8 @@ def test_the_finding_costs_what_even_parts_would_gain(build: Builder, scale: int
 
 
 @nightly
-def test_experts_of_rank_3_get_most(corpus: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(corpus / "cases/moe")) as run:
-        found = run.exchanges()
+def test_experts_of_rank_3_get_most(recorded: Recorded) -> None:
+    found = recorded("cases/moe").exchanges()
     # tokens go to rank 3 (6963200 + 6144000 + 5734400 elements of 2 bytes), and come back from it
     assert len(found) == 10
     assert set(found["peak_rank"]) == {3}

@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.analyses.runner import provide
 from traceweave.replay.streams import PROMPT_NS
@@ -259,16 +260,10 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
     ],
 )
 def test_real_causes(
-    corpus: Path,
-    database_of: Callable[..., Path],
-    name: str,
-    op: str,
-    cause: str,
-    detail: str,
-    ms_per_step: float,
+    recorded: Recorded, name: str, op: str, cause: str, detail: str, ms_per_step: float
 ) -> None:
-    with traceweave.open(database_of(corpus / name)) as run:
-        found, whole = run.exposed_causes(), run.breakdown()
+    run = recorded(name)
+    found, whole = run.exposed_causes(), run.breakdown()
     windows = len(whole[whole["step"].notna()]) or len(whole)
     said = found["cause_detail"].fillna("").str.startswith(detail)
     chosen = found[(found["op"] == op) & (found["cause"] == cause) & said]

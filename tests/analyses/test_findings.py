@@ -12,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.analyses import find, rules
 from traceweave.analyses.reference import findings_markdown
@@ -568,11 +569,11 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
 @nightly
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_a_recorded_pipeline_without_peers_is_not_called_bound_by_its_links(
-    fixtures: Path, database_of: Callable[..., Path], schedule: str
+    recorded: Recorded, schedule: str
 ) -> None:
-    with traceweave.open(database_of(fixtures / f"pipeline_{schedule}")) as run:
-        found = run.findings(replay_ops=0).set_index("rule")
-        steps = run.breakdown().dropna(subset=["step"])
+    run = recorded(f"pipeline_{schedule}")
+    found = run.findings(replay_ops=0).set_index("rule")
+    steps = run.breakdown().dropna(subset=["step"])
     # all communication of this run is sends and receives
     mean = round(steps["exposed_comm_ns"].mean())
     assert not {"communication_bound", "poor_overlap"} & set(found.index)
@@ -677,17 +678,19 @@ def test_more_work_here_and_less_there_costs_nothing(build: Builder) -> None:
 
 
 @nightly
-def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "sampled_2of128")) as run:
-        found = run.findings(replay_ops=0).set_index("rule")
+def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(recorded: Recorded) -> None:
+    found = recorded("kineto/sampled_2of128").findings(replay_ops=0).set_index("rule")
     assert "slow_kernels" not in found.index
     row = found.loc["uneven_work"]
     assert (list(row["ranks"]), row["severity"]) == ([1], "warning")
     # by breakdown, the means of two steps
-    with traceweave.open(database_of(corpus / "kineto" / "sampled_2of128")) as run:
-        other, own = run.breakdown().dropna(subset=["step"]).groupby("rank")["compute_ns"].mean()
+    other, own = (
+        recorded("kineto/sampled_2of128")
+        .breakdown()
+        .dropna(subset=["step"])
+        .groupby("rank")["compute_ns"]
+        .mean()
+    )
     assert row["cost_ns"] == own - other == 30_826_500
     assert row["evidence"] == (
         "Rank 1 computes 30.8 ms longer per step than the other. 90% of what is longer is in 6 of"

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import Issuer, pick
+from tests.conftest import Recorded
 from tests.marks import nightly
 
 
@@ -74,10 +71,9 @@ def test_a_group_that_only_gathers_is_not_sharded(build: Builder) -> None:
 
 @nightly
 def test_where_the_stream_stood_still_the_real_first_use_is_right_after_the_end(
-    corpus: Path, database_of: Callable[..., Path]
+    recorded: Recorded,
 ) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "negative_queue_1of16")) as run:
-        got = run.analyze("fsdp")
+    got = recorded("kineto/negative_queue_1of16").analyze("fsdp")
     gathers = got[got["op"] == "all_gather"]
     assert len(gathers) == 10
     # every gather blocks: the next kernel starts 7 to 10 us after its end, in whole us

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 ROLE = ("group_id", "role", "role_source", "used_for")
@@ -180,10 +178,9 @@ Roles = dict[tuple[int, ...], tuple[str | None, str]]
     ],
 )
 def test_no_more_is_said_than_recorded_groups_show(
-    fixtures: Path, database_of: Callable[..., Path], trace: str, roles: Roles
+    recorded: Recorded, trace: str, roles: Roles
 ) -> None:
-    with traceweave.open(database_of(fixtures / trace)) as run:
-        found = run.stream_analysis("groups").read_all().to_pylist()
+    found = recorded(trace).stream_analysis("groups").read_all().to_pylist()
     got = {tuple(row["ranks"]): (row["used_for"], row["note"] or "") for row in found}
     assert got.keys() == roles.keys()
     for ranks, (used_for, note) in roles.items():
@@ -241,12 +238,10 @@ def test_operations_of_no_known_group_have_a_row(build: Builder) -> None:
 
 
 @nightly
-def test_on_real_runs_of_one_group_it_is_what_breakdown_says(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        (group,) = run.analyze("groups").to_dict("records")
-        whole = run.analyze("breakdown", window="span")
+def test_on_real_runs_of_one_group_it_is_what_breakdown_says(recorded: Recorded) -> None:
+    run = recorded("kineto/megatron_tp8")
+    (group,) = run.analyze("groups").to_dict("records")
+    whole = run.analyze("breakdown", window="span")
     assert (group["role"], group["used_for"]) == ("world", "tp")
     assert group["comm_ns"] == whole["comm_ns"].sum()
     assert group["overlap_ns"] == whole["overlap_ns"].sum()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pandas as pd
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.flight_dumps import NOW, dump, entry, written
 from tests.marks import first_at_once, nightly
 from traceweave.analyses.catalog import catalog
@@ -64,11 +64,8 @@ def test_a_job_that_is_not_stuck_has_no_rows(fixtures: Path, tmp_path: Path) -> 
 
 
 @nightly
-def test_traces_without_dumps_have_no_rows(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
-        assert run.hangs().empty
+def test_traces_without_dumps_have_no_rows(recorded: Recorded) -> None:
+    assert recorded("slow_rank_2x2_gloo").hangs().empty
 
 
 GROUP = {"3": {"name": "3", "desc": "mesh_tp", "ranks": "[0, 1, 2]"}}

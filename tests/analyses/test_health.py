@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, found_by, rows, unchanging
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.tables import empty_database
 from traceweave.cli import layout
@@ -196,10 +194,7 @@ def test_it_fits_the_page(answers: list[dict[str, Any]]) -> None:
 
 
 @nightly
-def test_idle_time_without_a_gpu_lacks_no_launch(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "idle_by_turns_gloo")) as run:
-        health = run.health().set_index("answer")
+def test_idle_time_without_a_gpu_lacks_no_launch(recorded: Recorded) -> None:
+    health = recorded("idle_by_turns_gloo").health().set_index("answer")
     assert round(health.loc["idle: unknown", "value"]) == 54
     assert health.loc["idle: unknown", "verdict"] == "no operator, no communication runs"

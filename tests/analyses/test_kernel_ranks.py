@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 
 
 def _three_ranks(build: Builder) -> None:
@@ -37,11 +34,9 @@ def test_only_so_many_kernels_as_asked_for(build: Builder) -> None:
     assert len(rows(build.con, "kernel_ranks")) == 6
 
 
-def test_medians_are_those_of_the_analysis_kernels(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        found, kernels = run.kernel_ranks(), run.kernels().set_index("kernel")
+def test_medians_are_those_of_the_analysis_kernels(recorded: Recorded) -> None:
+    run = recorded("kineto/megatron_tp8")
+    found, kernels = run.kernel_ranks(), run.kernels().set_index("kernel")
     assert len(found)
     for kernel, medians in found.groupby("kernel")["p50_ns"]:
         row = kernels.loc[kernel]

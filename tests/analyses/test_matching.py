@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 
 COUNTS = ("calls", "unmatched", "instances", "shared", "known_instances", "complete",
           "incomplete", "unsized", "synchronizing", "violations", "violation_max_ns",
@@ -45,11 +42,8 @@ def test_a_send_and_its_recv_are_one(build: Builder) -> None:
     assert found == [("send_recv", 2, 1), ("send", 1, 0)]
 
 
-def test_ranks_that_began_to_record_later_lack_the_first_calls(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
-        found = run.matching().set_index("op")
+def test_ranks_that_began_to_record_later_lack_the_first_calls(recorded: Recorded) -> None:
+    found = recorded("kineto/nanogpt_8xh100").matching().set_index("op")
     # INDEX.md: 76, 76, 76, 76, 81, 84, 84 and 84 calls; so 76 are on all ranks, 8 on some
     assert found["calls"].sum() == 4 * 76 + 81 + 3 * 84
     assert found["unmatched"].sum() == 0

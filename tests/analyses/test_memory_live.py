@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
+from tests.conftest import Recorded
 
 
 def test_what_is_live_at_the_peak_by_operator(build: Builder) -> None:
@@ -94,12 +91,9 @@ def test_a_range_of_another_thread_is_not_around_the_operator(build: Builder) ->
     ]
 
 
-def test_gradients_of_a_real_run_are_allocated_in_no_collective(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_gradients_of_a_real_run_are_allocated_in_no_collective(recorded: Recorded) -> None:
     """While backward goes on, gloo's threads reduce the first buckets: their ranges are open."""
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        found = run.memory_live()
+    found = recorded("ddp_gloo_4ranks").memory_live()
     gradients = found[found["host_op"] == "aten::mm"]
     assert set(gradients["range"]) == {"backward", "DistributedDataParallel.forward"}
     assert not found["range"].str.startswith("gloo:").any()

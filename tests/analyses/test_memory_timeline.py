@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
+from tests.conftest import Recorded
 
 
 @pytest.fixture
@@ -39,11 +36,9 @@ def test_only_the_highest_are_shown(run: Builder) -> None:
     assert {row["device"] for row in rows(run.con, "memory_timeline", curves=1)} == {"cuda:0"}
 
 
-def test_the_highest_value_of_a_real_run_is_its_peak(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as opened:
-        peaks = opened.memory().set_index("rank")["peak_allocated_bytes"]
-        found = opened.memory_timeline()
+def test_the_highest_value_of_a_real_run_is_its_peak(recorded: Recorded) -> None:
+    opened = recorded("ddp_gloo_4ranks")
+    peaks = opened.memory().set_index("rank")["peak_allocated_bytes"]
+    found = opened.memory_timeline()
     assert found.groupby("rank")["allocated_bytes"].max().to_dict() == peaks.to_dict()
     assert found.groupby("rank").size().max() <= 401

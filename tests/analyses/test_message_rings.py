@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
@@ -35,13 +36,13 @@ def test_a_group_says_so_or_its_messages_do(
     assert staged or "pipeline_wait" not in rules
 
 
-def test_a_ring_of_two_is_no_pipeline(fixtures: Path, database_of: Callable[..., Path]) -> None:
+def test_a_ring_of_two_is_no_pipeline(recorded: Recorded) -> None:
     """What was wrong: each of two ranks sends to the only other, as stages do. Replay, too, shares
     work only within a stage."""
-    with traceweave.open(database_of(fixtures / "ring_gloo")) as run:
-        assert run.analyze("pipeline").empty
-        assert not run.analyze("exposed_comm").is_staged.any()
-        gains = run.what_if("rank=0 kind=compute like=median", "kind=compute like=mean").gain_ns
+    run = recorded("ring_gloo")
+    assert run.analyze("pipeline").empty
+    assert not run.analyze("exposed_comm").is_staged.any()
+    gains = run.what_if("rank=0 kind=compute like=median", "kind=compute like=mean").gain_ns
     assert gains[1] > 0
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows, unchanging
+from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import graph_of
@@ -222,15 +223,9 @@ def test_as_much_as_possible_is_served_in_time() -> None:
     ],
 )
 def test_real_runs(
-    corpus: Path,
-    database_of: Callable[..., Path],
-    name: str,
-    hidden: float,
-    exposed: float,
-    possible: tuple[float, ...],
+    recorded: Recorded, name: str, hidden: float, exposed: float, possible: tuple[float, ...]
 ) -> None:
-    with traceweave.open(database_of(corpus / name)) as run:
-        found = run.overlap()
+    found = recorded(name).overlap()
     every = found[found["op"].isna()].iloc[0]
     calls = found[found["op"].notna() & ~found["op"].isin(["copy", "idle"])]
     assert every["hidden_ns"] / 1e6 == pytest.approx(hidden, abs=0.01)

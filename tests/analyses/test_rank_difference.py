@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
@@ -79,12 +76,10 @@ def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
 
 
 @nightly
-def test_the_range_of_a_real_straggler_is_named(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "torchrec_a2a")) as run:
-        found = run.rank_difference().query("kind == 'range'")
-        [straggler] = run.findings().query("rule == 'straggler'")["evidence"]
+def test_the_range_of_a_real_straggler_is_named(recorded: Recorded) -> None:
+    run = recorded("kineto/torchrec_a2a")
+    found = run.rank_difference().query("kind == 'range'")
+    [straggler] = run.findings().query("rule == 'straggler'")["evidence"]
     assert found.iloc[0]["name"] == "# running sparse arch"
     assert found.iloc[0]["time_ns"] == pytest.approx(1010 * MS, rel=0.01)
     assert straggler.endswith(

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 
 COUNTED = ("rank", "steps", "gpu_ops", "host_ops", "collectives", "matched", "timeline")
 
@@ -44,9 +41,8 @@ def test_without_any_gpu_the_operators_are_the_timeline(build: Builder) -> None:
     assert [row["timeline"] for row in rows(build.con, "ranks")] == ["cpu"]
 
 
-def test_ranks_of_a_real_run(corpus: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        found = run.ranks()
+def test_ranks_of_a_real_run(recorded: Recorded) -> None:
+    found = recorded("kineto/megatron_tp8").ranks()
     # INDEX.md: 84 all-reduces on each of 8 ranks of 8
     assert found["rank"].tolist() == list(range(8))
     assert found["collectives"].tolist() == found["matched"].tolist() == [84] * 8

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 Events = list[dict[str, Any]]
@@ -37,16 +38,16 @@ def _records(run: traceweave.Run) -> list[tuple[Any, ...]]:
 
 
 @nightly
-def test_durations_that_run_past_the_next_op_end_there(corpus: Path, database_of: Database) -> None:
+def test_durations_that_run_past_the_next_op_end_there(recorded: Recorded) -> None:
     """Two of 72 do: compute was 90.24 %, and a third of communication hidden."""
-    with traceweave.open(database_of(corpus / "cases" / "overrun")) as run:
-        health = _health(run)
-        records = _records(run)
-        issues = run.issues().set_index("kind")
-        kept = run.sql(
-            "SELECT args->>'recorded duration_ns' FROM gpu_ops"
-            " WHERE args->>'recorded duration_ns' IS NOT NULL ORDER BY op_id"
-        ).to_numpy()
+    run = recorded("cases/overrun")
+    health = _health(run)
+    records = _records(run)
+    issues = run.issues().set_index("kind")
+    kept = run.sql(
+        "SELECT args->>'recorded duration_ns' FROM gpu_ops"
+        " WHERE args->>'recorded duration_ns' IS NOT NULL ORDER BY op_id"
+    ).to_numpy()
     assert health["compute"]["value"] == pytest.approx(85.42, abs=0.005)
     assert health["overlap"]["value"] == 0
     assert health["recording"]["verdict"].startswith(
@@ -59,15 +60,13 @@ def test_durations_that_run_past_the_next_op_end_there(corpus: Path, database_of
 
 
 @nightly
-def test_steps_whose_launches_have_no_records_are_unknown(
-    corpus: Path, database_of: Database
-) -> None:
+def test_steps_whose_launches_have_no_records_are_unknown(recorded: Recorded) -> None:
     """Six of ten steps: idle time was 60 %, and one step 140 ms longer."""
-    with traceweave.open(database_of(corpus / "cases" / "dropped_all")) as run:
-        health = _health(run)
-        records = _records(run)
-        steps = run.sql("SELECT DISTINCT step FROM steps ORDER BY step").to_numpy()
-        findings = run.findings(replay_ops=0)
+    run = recorded("cases/dropped_all")
+    health = _health(run)
+    records = _records(run)
+    steps = run.sql("SELECT DISTINCT step FROM steps ORDER BY step").to_numpy()
+    findings = run.findings(replay_ops=0)
     lost = [2, 3, 4, 5, 6, 7]
     assert records == [(rank, "unknown", "lost records", lost, 66, 66) for rank in (0, 1)]
     assert steps.ravel().tolist() == [0, 1, 8, 9]
@@ -82,12 +81,12 @@ def test_steps_whose_launches_have_no_records_are_unknown(
 
 
 @nightly
-def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) -> None:
+def test_times_that_cannot_be_are_left_out(recorded: Recorded) -> None:
     """Two kernels at time 0 made a recording of 51 years."""
-    with traceweave.open(database_of(corpus / "cases" / "ts0")) as run:
-        health = _health(run)
-        [[span]] = run.sql("SELECT max(end_ns) - min(start_ns) FROM gpu_ops").to_numpy().tolist()
-        issues = run.issues().set_index("kind")
+    run = recorded("cases/ts0")
+    health = _health(run)
+    [[span]] = run.sql("SELECT max(end_ns) - min(start_ns) FROM gpu_ops").to_numpy().tolist()
+    issues = run.issues().set_index("kind")
     assert span == 139_900_000
     assert health["compute"]["value"] == pytest.approx(78.06, abs=0.01)
     assert issues.loc["no usable timestamp", "events"] == 2
@@ -97,17 +96,17 @@ def test_times_that_cannot_be_are_left_out(corpus: Path, database_of: Database) 
 @pytest.mark.parametrize(
     "name", ["cases/overrun_ref", "kineto/megatron_tp2", "cases/moe", "kineto/diff_test"]
 )
-def test_sound_records_are_fit_to_judge(corpus: Path, database_of: Database, name: str) -> None:
-    with traceweave.open(database_of(corpus / name)) as run:
-        assert [row[1] for row in _records(run)] == ["fit to judge"]
-        assert "fit to judge" in _health(run)["recording"]["verdict"]
+def test_sound_records_are_fit_to_judge(recorded: Recorded, name: str) -> None:
+    run = recorded(name)
+    assert [row[1] for row in _records(run)] == ["fit to judge"]
+    assert "fit to judge" in _health(run)["recording"]["verdict"]
 
 
 @nightly
-def test_launches_into_a_graph_have_no_records(corpus: Path, database_of: Database) -> None:
+def test_launches_into_a_graph_have_no_records(recorded: Recorded) -> None:
     """544 of 546 launches of this step are captured, and run nothing."""
-    with traceweave.open(database_of(corpus / "kineto" / "graph_capture_mi300x")) as run:
-        assert [row[1] for row in _records(run)] == ["fit to judge"]
+    run = recorded("kineto/graph_capture_mi300x")
+    assert [row[1] for row in _records(run)] == ["fit to judge"]
 
 
 @nightly
@@ -129,13 +128,11 @@ def test_a_rank_without_a_step_that_counts_is_unknown(corpus: Path, tmp_path: Pa
     assert "rank is unknown" in health["recording"]["verdict"]
 
 
-def test_a_start_apart_leaves_the_same_step_out_on_every_rank(
-    fixtures: Path, database_of: Database
-) -> None:
+def test_a_start_apart_leaves_the_same_step_out_on_every_rank(recorded: Recorded) -> None:
     """Rank 1 slept 250 ms before it began to record (tests/fixtures/README.md)."""
-    with traceweave.open(database_of(fixtures / "uneven_start_gloo")) as run:
-        records = _records(run)
-        first = run.sql("SELECT rank, min(step) FROM steps GROUP BY rank ORDER BY rank").to_numpy()
+    run = recorded("uneven_start_gloo")
+    records = _records(run)
+    first = run.sql("SELECT rank, min(step) FROM steps GROUP BY rank ORDER BY rank").to_numpy()
     assert records == [(rank, "unknown", "late start", [3], None, None) for rank in (0, 1)]
     assert first.tolist() == [[0, 4], [1, 4]]
 

@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.replay import by_hand
 from traceweave.report.sections.worth import load_worth
@@ -98,12 +99,12 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
 @nightly
 @pytest.mark.parametrize("trace", ["pipeline_1f1b", "broadcasts_gloo"])
 def test_no_recording_adds_what_was_recorded_and_not_matched(
-    database_of: Callable[..., Path], fixtures: Path, trace: str
+    recorded: Recorded, trace: str
 ) -> None:
     """All ranks recorded the same steps: what was wrong is that this was asked for."""
-    with traceweave.open(database_of(fixtures / trace)) as run:
-        found = run.replay_quality()
-        assert not run.issues().empty
+    run = recorded(trace)
+    found = run.replay_quality()
+    assert not run.issues().empty
     short = found[found["incomplete"] > 0]
     assert len(short) > 2
     wanted = "collectives could not be matched over the ranks: issues says why"

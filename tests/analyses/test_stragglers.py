@@ -9,6 +9,7 @@ import pytest
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, Interval, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config
 
@@ -397,14 +398,12 @@ def test_compute_holds_up_what_was_launched_and_not_who_launches_late(
 
 
 @nightly
-def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(recorded: Recorded) -> None:
     # rank 2 launches six collectives 15 to 19 ms after the others; each begins within 0.9 ms then
-    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
-        worst = run.stragglers().iloc[0]
-        launch = run.what_if("rank=2 kind=launch like=median")
-        compute = run.what_if("rank=2 kind=compute like=median")
+    run = recorded("kineto/torchrec_4")
+    worst = run.stragglers().iloc[0]
+    launch = run.what_if("rank=2 kind=launch like=median")
+    compute = run.what_if("rank=2 kind=compute like=median")
     assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
         2,
         "host_bound",
@@ -529,10 +528,9 @@ def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
     ],
 )
 def test_who_was_late_by_chance_alone_is_told_from_who_is_slow(
-    fixtures: Path, database_of: Callable[..., Path], case: str, rank: int, is_chance: bool
+    recorded: Recorded, case: str, rank: int, is_chance: bool
 ) -> None:
-    with traceweave.open(database_of(fixtures / case)) as run:
-        late = run.stragglers().set_index("rank").loc[rank]
+    late = recorded(case).stragglers().set_index("rank").loc[rank]
     assert late["known_last"] > 0
     assert (late["chance"] > 0.05) == is_chance
 
@@ -612,20 +610,14 @@ def test_nobody_waits_for_the_receiver_of_a_buffered_message(build: Builder) -> 
     assert totals == [(0,), (100_000,), (50_000,)]
 
 
-def test_a_real_straggler_on_gloo_loads_data(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
-        worst = run.stragglers().iloc[0]
+def test_a_real_straggler_on_gloo_loads_data(recorded: Recorded) -> None:
+    worst = recorded("ddp_gloo_straggler").stragglers().iloc[0]
     assert (worst["rank"], worst["cause"]) == (2, "data_loading")
 
 
 @nightly
-def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        worst = run.stragglers().iloc[0]
+def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(recorded: Recorded) -> None:
+    worst = recorded("kineto/megatron_tp8").stragglers().iloc[0]
     assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
         0,
         "host_bound",

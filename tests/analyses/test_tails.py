@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 TAIL = (
@@ -291,10 +288,9 @@ def test_what_the_rest_of_its_kind_runs_beside_too_is_no_reason(build: Builder) 
 )
 @nightly
 def test_known_late_ranks_are_behind_the_tails(
-    corpus: Path, database_of: Callable[..., Path], name: str, rank: int, cause: str
+    recorded: Recorded, name: str, rank: int, cause: str
 ) -> None:
-    with traceweave.open(database_of(corpus / name)) as run:
-        found = run.tails()
+    found = recorded(name).tails()
     row = found[found["op"] == "all_to_all"].iloc[0]
     assert (row["tail_is"], row["tail_rank"], row["tail_rank_cause"]) == (
         *("late arrival", rank, cause),

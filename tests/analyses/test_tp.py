@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import Issuer, pick
+from tests.conftest import Recorded
 from tests.marks import nightly
 
 
@@ -55,11 +52,8 @@ def test_only_tensor_parallel_groups_are_listed_or_the_one_asked_for(build: Buil
 
 
 @nightly
-def test_the_real_transfers_of_megatron_are_as_fast_as_its_links(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        got = run.analyze("tp")
+def test_the_real_transfers_of_megatron_are_as_fast_as_its_links(recorded: Recorded) -> None:
+    got = recorded("kineto/megatron_tp8").analyze("tp")
     assert got["rank"].tolist() == list(range(8))
     assert (got["calls"] == 84).all()
     assert (got["exposed_ns"] == got["comm_ns"]).all()

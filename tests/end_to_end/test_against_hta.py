@@ -8,16 +8,14 @@ there.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Recorded
 from tests.end_to_end.peers import hta_answers
 from tests.marks import first_at_once, nightly
 from traceweave.api import Run
-
-Ingested = Callable[[Path], Run]
 
 
 def breakdown_us(run: Run) -> list[tuple[float, float, float, float]]:
@@ -38,9 +36,9 @@ def hta_breakdown_us(expected: Path, name: str) -> list[tuple[float, float, floa
 @first_at_once()
 @pytest.mark.parametrize("name", ["hta_pair_nccl2", "ns_resolution", "amd_mi250"])
 def test_breakdown_is_equal_up_to_their_rounding(
-    ingested: Ingested, corpus: Path, expected: Path, name: str
+    recorded: Recorded, expected: Path, name: str
 ) -> None:
-    run = ingested(corpus / "kineto" / name)
+    run = recorded(f"kineto/{name}")
     ops = run.sql("SELECT count(*) AS n FROM gpu_ops")["n"][0]
     ((compute, exposed, idle, window),) = breakdown_us(run)
     ((their_compute, their_exposed, their_idle, their_window),) = hta_breakdown_us(expected, name)
@@ -50,10 +48,8 @@ def test_breakdown_is_equal_up_to_their_rounding(
     assert window == pytest.approx(their_window, abs=2)
 
 
-def test_every_collective_of_megatron_is_matched_on_all_ranks(
-    ingested: Ingested, corpus: Path
-) -> None:
-    run = ingested(corpus / "kineto" / "megatron_tp8")
+def test_every_collective_of_megatron_is_matched_on_all_ranks(recorded: Recorded) -> None:
+    run = recorded("kineto/megatron_tp8")
     matched = run.sql(
         "SELECT rank, count(*) AS calls, count(collective_id) AS matched FROM collectives"
         " GROUP BY rank ORDER BY rank"
@@ -64,16 +60,16 @@ def test_every_collective_of_megatron_is_matched_on_all_ranks(
     assert instances.to_dict("records") == [{"complete": True, "n": 84}]
 
 
-def test_clocks_of_one_host_are_found_to_be_one(ingested: Ingested, corpus: Path) -> None:
-    clocks = ingested(corpus / "kineto" / "megatron_tp8").sql("SELECT * FROM clocks ORDER BY rank")
+def test_clocks_of_one_host_are_found_to_be_one(recorded: Recorded) -> None:
+    clocks = recorded("kineto/megatron_tp8").sql("SELECT * FROM clocks ORDER BY rank")
     assert clocks["offset_ns"].abs().max() < 10_000
     assert (clocks["offset_ns"].abs() <= clocks["bound_ns"]).all()
     assert clocks["drift_ppm"].abs().max() < 20
 
 
 @nightly
-def test_rank_0_of_megatron_is_what_the_others_wait_for(ingested: Ingested, corpus: Path) -> None:
-    stragglers = ingested(corpus / "kineto" / "megatron_tp8").stragglers()
+def test_rank_0_of_megatron_is_what_the_others_wait_for(recorded: Recorded) -> None:
+    stragglers = recorded("kineto/megatron_tp8").stragglers()
     worst = stragglers.sort_values("caused_wait_ns", ascending=False).iloc[0]
     assert worst["rank"] == 0
     assert worst["times_last"] == stragglers["times_last"].max()

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Recorded
 from tests.end_to_end.peers import COMPARISONS, Comparison, limit, trace_of
 from tests.marks import nightly
-from traceweave.api import Run
-
-Ingested = Callable[[Path], Run]
 
 
 @pytest.mark.parametrize(
@@ -28,14 +25,14 @@ Ingested = Callable[[Path], Run]
     ],
 )
 def test_numbers_are_those_of_the_peer(
-    ingested: Ingested,
+    recorded: Recorded,
     corpus: Path,
     expected: Path,
     unpacked: Path,
     comparison: Comparison,
     name: str,
 ) -> None:
-    run = ingested(trace_of(corpus, name, unpacked))
+    run = recorded(trace_of(corpus, name, unpacked))
     ours, theirs = comparison.compare(run, expected, name)
     assert ours.keys() == theirs.keys()
     allowed = limit(comparison, run) + 1e-9

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import gzip
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import orjson
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from traceweave.api import Run
 from traceweave.errors import InputError
-
-Ingested = Callable[[Path], Run]
 
 RANKS = {
     "amd_mi250": [0],
@@ -42,8 +40,8 @@ RANKS = {
     "name",
     at_once(RANKS, "amd_mi250"),
 )
-def test_folder_is_ingested(ingested: Ingested, corpus: Path, name: str) -> None:
-    run = ingested(corpus / "kineto" / name)
+def test_folder_is_ingested(recorded: Recorded, name: str) -> None:
+    run = recorded(f"kineto/{name}")
     assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == RANKS[name]
     check_every_event(run)
 
@@ -76,18 +74,16 @@ def check_every_event(run: Run) -> None:
 
 
 @nightly
-def test_no_analysis_breaks_the_identity(ingested: Ingested, corpus: Path) -> None:
+def test_no_analysis_breaks_the_identity(recorded: Recorded) -> None:
     for name in RANKS:
-        rows = ingested(corpus / "kineto" / name).breakdown()
+        rows = recorded(f"kineto/{name}").breakdown()
         parts = ["compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns"]
         assert (rows[parts].sum(axis=1) == rows["window_ns"]).all(), name
 
 
 @nightly
-def test_windows_that_begin_at_different_collectives_are_not_mixed_up(
-    ingested: Ingested, corpus: Path
-) -> None:
-    run = ingested(corpus / "kineto" / "nanogpt_8xh100")
+def test_windows_that_begin_at_different_collectives_are_not_mixed_up(recorded: Recorded) -> None:
+    run = recorded("kineto/nanogpt_8xh100")
     mixed = run.sql(
         "SELECT collective_id FROM collectives WHERE collective_id IS NOT NULL"
         " GROUP BY collective_id HAVING count(DISTINCT op) > 1 OR count(DISTINCT bytes) > 1"

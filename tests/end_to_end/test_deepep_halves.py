@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave import Run
 from traceweave.explorer.asking import text
@@ -46,22 +47,20 @@ def test_464_kernels_are_232_operations_of_all_ranks(halved: Path) -> None:
 
 
 @nightly
-def test_dispatch_and_combine_are_two_operations(
-    halved: Path, corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_dispatch_and_combine_are_two_operations(halved: Path, recorded: Recorded) -> None:
     ops = "SELECT op, count(*) FROM collectives GROUP BY op ORDER BY op"
     with traceweave.open(halved) as run:
         assert rows(run, ops) == [("combine", RANKS * 116), ("dispatch", RANKS * 116)]
         whole = "SELECT op, count(*), min(ranks_seen) FROM collective_instances GROUP BY op"
         assert sorted(rows(run, whole)) == [("combine", 116, RANKS), ("dispatch", 116, RANKS)]
-    with traceweave.open(database_of(corpus / "kineto" / "deepep8")) as run:
-        assert rows(run, ops) == [("combine", RANKS * 58), ("dispatch", RANKS * 58)]
-        # INDEX of the corpus: until the last arrival 10.80 and 2.07 ms; 18 of 928 are not matched
-        waits = "SELECT op, sum(wait_ns) / 8e6 FROM collective_waits GROUP BY op ORDER BY op"
-        assert dict(rows(run, waits)) == {
-            "combine": pytest.approx(10.80, rel=0.02),
-            "dispatch": pytest.approx(2.07, rel=0.08),
-        }
+    run = recorded("kineto/deepep8")
+    assert rows(run, ops) == [("combine", RANKS * 58), ("dispatch", RANKS * 58)]
+    # INDEX of the corpus: until the last arrival 10.80 and 2.07 ms; 18 of 928 are not matched
+    waits = "SELECT op, sum(wait_ns) / 8e6 FROM collective_waits GROUP BY op ORDER BY op"
+    assert dict(rows(run, waits)) == {
+        "combine": pytest.approx(10.80, rel=0.02),
+        "dispatch": pytest.approx(2.07, rel=0.08),
+    }
 
 
 def test_nothing_ends_before_all_have_sent_and_clocks_stay(halved: Path) -> None:
@@ -114,20 +113,18 @@ def test_the_run_is_replayed(halved: Path) -> None:
 
 
 @nightly
-def test_whole_operations_stay_as_they_are(corpus: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "deepep8")) as run:
-        assert rows(run, "SELECT count(*), count(receive_op_id) FROM collectives") == [
-            (RANKS * 116, 0)
-        ]
-        # no operation of it lasts longer than its kernel
-        assert rows(
-            run,
-            "SELECT bool_and(k.duration_ns = g.duration_ns) FROM collectives AS k"
-            " JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id",
-        ) == [(True,)]
-        assert rows(run, "SELECT comm_ns, exposed_comm_ns FROM breakdown() WHERE rank = 0") == [
-            (56_973_942, 56_973_942)
-        ]
+def test_whole_operations_stay_as_they_are(recorded: Recorded) -> None:
+    run = recorded("kineto/deepep8")
+    assert rows(run, "SELECT count(*), count(receive_op_id) FROM collectives") == [(RANKS * 116, 0)]
+    # no operation of it lasts longer than its kernel
+    assert rows(
+        run,
+        "SELECT bool_and(k.duration_ns = g.duration_ns) FROM collectives AS k"
+        " JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id",
+    ) == [(True,)]
+    assert rows(run, "SELECT comm_ns, exposed_comm_ns FROM breakdown() WHERE rank = 0") == [
+        (56_973_942, 56_973_942)
+    ]
 
 
 def test_either_half_shows_its_operation_and_no_send_waits(halved: Path) -> None:

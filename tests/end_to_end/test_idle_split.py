@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
@@ -94,13 +95,11 @@ def test_idle_time_is_cut_where_launches_return(
 
 
 @nightly
-def test_a_gpu_that_another_process_has_is_not_the_hosts_fault(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_a_gpu_that_another_process_has_is_not_the_hosts_fault(recorded: Recorded) -> None:
     # INDEX of the corpus: of rank 0's 59.9 ms idle only 7.0 lie before or inside launching calls
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp2")) as run:
-        idle = run.idle_causes(window="span", min_gap_ns=1)
-        window = run.breakdown(window="span").set_index("rank")
+    run = recorded("kineto/megatron_tp2")
+    idle = run.idle_causes(window="span", min_gap_ns=1)
+    window = run.breakdown(window="span").set_index("rank")
     mine = idle[idle["rank"] == 0].set_index("cause")["idle_ns"]
     assert round(mine.sum() / 1e6, 1) == 59.9 == round(window.loc[0, "idle_ns"] / 1e6, 1)
     host = mine[~mine.index.isin(["kernel_delay", "device_delay"])]

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from traceweave.api import Run
-
-Ingested = Callable[[Path], Run]
+from tests.conftest import Recorded
 
 
-def test_every_collective_is_matched_in_order(ingested: Ingested, fixtures: Path) -> None:
+def test_every_collective_is_matched_in_order(recorded: Recorded) -> None:
     for name in ("ddp_gloo_straggler", "ddp_gloo_4ranks"):
-        run = ingested(fixtures / name)
+        run = recorded(name)
         rows = run.sql(
             "SELECT match, count(*) AS calls, count(DISTINCT collective_id) AS instances"
             " FROM collectives GROUP BY match"
@@ -22,8 +17,8 @@ def test_every_collective_is_matched_in_order(ingested: Ingested, fixtures: Path
         assert complete["complete"].tolist() == [True]
 
 
-def test_the_rank_that_sleeps_is_the_straggler(ingested: Ingested, fixtures: Path) -> None:
-    run = ingested(fixtures / "ddp_gloo_straggler")
+def test_the_rank_that_sleeps_is_the_straggler(recorded: Recorded) -> None:
+    run = recorded("ddp_gloo_straggler")
     worst = run.stragglers().sort_values("caused_wait_ns", ascending=False).iloc[0]
     assert worst["rank"] == 2
     assert worst["cause"] == "data_loading"
@@ -32,8 +27,8 @@ def test_the_rank_that_sleeps_is_the_straggler(ingested: Ingested, fixtures: Pat
     assert worst["caused_wait_ns"] > 3 * 4 * 40_000_000
 
 
-def test_its_sleep_is_idle_time_and_the_others_wait(ingested: Ingested, fixtures: Path) -> None:
-    rows = ingested(fixtures / "ddp_gloo_straggler").breakdown()
+def test_its_sleep_is_idle_time_and_the_others_wait(recorded: Recorded) -> None:
+    rows = recorded("ddp_gloo_straggler").breakdown()
     means = rows.groupby("rank")[["idle_ns", "exposed_comm_ns"]].mean()
     assert means.loc[2, "idle_ns"] > 40_000_000
     assert (means.drop(2)["idle_ns"] < 10_000_000).all()

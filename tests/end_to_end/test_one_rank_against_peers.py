@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Recorded
 from tests.end_to_end.peers import nsys_answers, rows, trace_of
 from tests.marks import first_at_once, nightly
-from traceweave.api import Run
-
-Ingested = Callable[[Path], Run]
 
 
 @nightly
 def test_recorded_backtraces_do_not_double_a_launch(
-    ingested: Ingested, corpus: Path, expected: Path, unpacked: Path
+    recorded: Recorded, corpus: Path, expected: Path, unpacked: Path
 ) -> None:
     name = "perlmutter_saxpy_mpi__2022.2"
     [theirs] = nsys_answers(expected, name, "cuda_kern_exec_sum")
-    [ours] = rows(ingested(trace_of(corpus, name, unpacked)), "launches", ops="kernels")
+    [ours] = rows(recorded(trace_of(corpus, name, unpacked)), "launches", ops="kernels")
     assert (int(theirs["Count"]), ours["count"]) == (10, 5)
     assert (float(theirs["KAvg (ns)"]), int(theirs["KMax (ns)"])) == (
         ours["op_mean_ns"],
@@ -28,13 +25,13 @@ def test_recorded_backtraces_do_not_double_a_launch(
     )
 
 
-def test_launches_are_those_of_hta(ingested: Ingested, corpus: Path) -> None:
+def test_launches_are_those_of_hta(recorded: Recorded) -> None:
     """What get_cuda_kernel_launch_stats of HTA 0.5.0 says of rank 0, which knows four calls."""
     sums = dict.fromkeys(
         ("count", "call_total_ns", "op_total_ns", "queue_total_ns"), 0
     ) | dict.fromkeys(("slow_calls", "late_ops", "short_ops"), 0)
     four = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}
-    for row in rows(ingested(corpus / "kineto" / "megatron_tp8"), "launches"):
+    for row in rows(recorded("kineto/megatron_tp8"), "launches"):
         if row["rank"] == 0 and row["call"] in four:
             for column in sums:
                 sums[column] += row[column]
@@ -57,13 +54,13 @@ def test_launches_are_those_of_hta(ingested: Ingested, corpus: Path) -> None:
     ],
 )
 def test_queues_are_as_long_as_hta_says(
-    ingested: Ingested, corpus: Path, name: str, want: dict[int, tuple[int, int]]
+    recorded: Recorded, name: str, want: dict[int, tuple[int, int]]
 ) -> None:
     """What get_queue_length_summary of HTA 0.5.0 says of rank 0: the longest queue per stream.
 
     Of the second trace it leaves out the last step, hence the launches; the longest stays.
     """
-    queues = rows(ingested(corpus / "kineto" / name), "queue_depth")
+    queues = rows(recorded(f"kineto/{name}"), "queue_depth")
     ours = {
         row["stream"]: (row["launches"], row["depth_max"]) for row in queues if row["rank"] == 0
     }
@@ -75,13 +72,13 @@ def test_queues_are_as_long_as_hta_says(
     ("name", "added_ns"), [("hta_pair_nccl2", 1500), ("ns_resolution", 2), ("ep_moe_b200_seq", 2)]
 )
 def test_gpu_spans_of_annotations_are_those_of_kineto(
-    ingested: Ingested, corpus: Path, name: str, added_ns: int
+    recorded: Recorded, name: str, added_ns: int
 ) -> None:
     """Kineto writes its own projection as gpu_user_annotation events.
 
     One per stream: what launched on several streams (nanogpt_8xh100) cannot be compared.
     """
-    run = ingested(corpus / "kineto" / name)
+    run = recorded(f"kineto/{name}")
     theirs = run.sql(
         "SELECT rank, name, count(*) AS n, sum(duration_ns) AS ns FROM other_events"
         " WHERE category = 'gpu_user_annotation' GROUP BY ALL"

@@ -9,21 +9,19 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.rewritten import unlisted
-from traceweave.api import Run
-
-Ingested = Callable[[Path], Run]
 
 MS = 1_000_000  # ns
 
 
 @nightly
 def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
-    ingested: Ingested, fixtures: Path
+    recorded: Recorded, fixtures: Path
 ) -> None:
     """The flight recorder of each rank says in which group and order its calls were made."""
-    run = ingested(fixtures / "two_groups_gloo")
+    run = recorded("two_groups_gloo")
     calls = run.sql("SELECT rank, op, collective_id FROM collectives ORDER BY rank, start_ns")
     instances = run.sql(
         "SELECT bool_and(complete) AS complete, count(*) AS n FROM collective_instances"
@@ -62,10 +60,8 @@ def test_flight_recorder_dumps_help_where_groups_are_not_named(
 
 
 @nightly
-def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(
-    ingested: Ingested, fixtures: Path
-) -> None:
-    run = ingested(fixtures / "uneven_work_gloo")
+def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Recorded) -> None:
+    run = recorded("uneven_work_gloo")
     work = run.pop()
     assert (work["load_balance"] < 0.7).all()
     assert work["busiest_rank"].tolist() == [1, 0, 1, 0]
@@ -77,14 +73,12 @@ def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(
     assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.01)
 
 
-def test_a_late_start_of_the_recording_leaves_out_the_first_step_alone(
-    ingested: Ingested, fixtures: Path
-) -> None:
+def test_a_late_start_of_the_recording_leaves_out_the_first_step_alone(recorded: Recorded) -> None:
     """Rank 1 began to record 250 ms late; no rank has more work or is late after that.
 
     Rank 0 waited for it in step 3, of 301 ms.
     """
-    run = ingested(fixtures / "uneven_start_gloo")
+    run = recorded("uneven_start_gloo")
     steps = run.sql("SELECT rank, step, duration_ns FROM steps ORDER BY step, rank")
     assert steps.groupby("rank")["step"].min().tolist() == [4, 4]
     assert (steps["duration_ns"] < 50 * MS).all()
@@ -94,8 +88,8 @@ def test_a_late_start_of_the_recording_leaves_out_the_first_step_alone(
 
 @nightly
 @pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
-def test_the_one_long_step_is_named(ingested: Ingested, fixtures: Path, name: str) -> None:
-    run = ingested(fixtures / name)
+def test_the_one_long_step_is_named(recorded: Recorded, name: str) -> None:
+    run = recorded(name)
     found = run.findings()
     assert "step 5" in found.iloc[0]["title"].lower(), "and why: it waits for data, or compiles"
     assert "unsteady_steps" not in set(found["rule"])

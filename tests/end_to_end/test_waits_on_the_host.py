@@ -5,16 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
-from traceweave.api import Run
 
-Ingested = Callable[[Path], Run]
 Span = tuple[int, int]
 
 WAIT = "_c10d_functional::wait_tensor"
@@ -46,10 +45,10 @@ def within(spans: Iterable[Span], windows: list[Span]) -> list[Span]:
 
 @nightly
 def test_an_operator_that_waits_for_a_collective_does_not_compute(
-    ingested: Ingested, fixtures: Path
+    recorded: Recorded, fixtures: Path
 ) -> None:
     """Tensor parallelism waits in an operator, inside others. Gloo only transfers."""
-    found = ingested(fixtures / "tp2_dp2_gloo").sql(
+    found = recorded("tp2_dp2_gloo").sql(
         "SELECT rank, sum(compute_ns)::BIGINT FROM breakdown() GROUP BY rank ORDER BY rank"
     )
     for rank, compute_ns in found.itertuples(index=False):
@@ -97,7 +96,7 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
     ids=["one that waits", "one that asks and waits", "one that works meanwhile"],
 )  # fmt: skip
 def test_of_an_operator_no_waiting_is_left(
-    ingested: Ingested,
+    recorded: Recorded,
     tmp_path: Path,
     spans: list[tuple[str, int, int]],
     left: list[tuple[str, int]],
@@ -111,7 +110,7 @@ def test_of_an_operator_no_waiting_is_left(
     about = {"backend": "gloo", "rank": 0, "world_size": 1}
     trace = json.dumps({"distributedInfo": about, "traceEvents": events})
     (tmp_path / "rank0.json").write_text(trace)
-    found = ingested(tmp_path).sql(
+    found = recorded(tmp_path).sql(
         "SELECT name, duration_ns // 1000 FROM device_ops WHERE category = 'compute'"
         " ORDER BY start_ns, duration_ns DESC"
     )
@@ -119,11 +118,9 @@ def test_of_an_operator_no_waiting_is_left(
 
 
 @nightly
-def test_a_reduce_scatter_of_gloo_is_the_all_reduce_that_it_is_made_of(
-    ingested: Ingested, fixtures: Path
-) -> None:
+def test_a_reduce_scatter_of_gloo_is_the_all_reduce_that_it_is_made_of(recorded: Recorded) -> None:
     """Each work of a thread of gloo has the call that asked for it, of as many elements."""
-    found = ingested(fixtures / "tp2_dp2_gloo").sql(
+    found = recorded("tp2_dp2_gloo").sql(
         "SELECT c.op, h.name, h.args->>'Input Dims' AS asked, c.bytes // 4 AS elements"
         " FROM collectives AS c JOIN host_ops AS h ON h.op_id = c.host_op_id"
         " WHERE h.start_ns <= c.start_ns"

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.export.reading import Timeline, read
 from tests.marks import first_at_once, nightly
 from tests.simulated_runs import SKEWED
@@ -106,19 +107,17 @@ def check_arrows(run: traceweave.Run, timeline: Timeline) -> None:
 @pytest.mark.parametrize("name", ["ddp_gloo_straggler", "ddp_gloo_nsys"])
 @nightly
 def test_all_of_a_recorded_run_is_in_the_trace(
-    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
+    recorded: Recorded, tmp_path: Path, name: str
 ) -> None:
-    with traceweave.open(database_of(fixtures / name)) as run:
-        check_everything(run, export(run, tmp_path))
+    run = recorded(name)
+    check_everything(run, export(run, tmp_path))
 
 
 @nightly
 @pytest.mark.parametrize("name", ["kineto/megatron_tp8", "kineto/ep_moe_b200_seq"])
-def test_all_of_a_real_run_is_in_the_trace(
-    corpus: Path, database_of: Callable[..., Path], tmp_path: Path, name: str
-) -> None:
-    with traceweave.open(database_of(corpus / name)) as run:
-        check_everything(run, export(run, tmp_path))
+def test_all_of_a_real_run_is_in_the_trace(recorded: Recorded, tmp_path: Path, name: str) -> None:
+    run = recorded(name)
+    check_everything(run, export(run, tmp_path))
 
 
 @nightly

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import traceweave
+from tests.conftest import Recorded
 
 IN_ORDER = """
     SELECT collective_id, count(*) AS ranks, count(DISTINCT place) AS places
@@ -22,13 +22,10 @@ IN_ORDER = """
 """Every rank makes the same calls in the same order: partners have the same place in it."""
 
 
-def test_ends_that_lie_a_millisecond_apart_are_of_one_clock(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_ends_that_lie_a_millisecond_apart_are_of_one_clock(recorded: Recorded) -> None:
     """Rank 1 gets a core last: its ends lie 1.1 ms behind rank 0's at the median."""
-    with traceweave.open(database_of(fixtures / "busy_cores_gloo")) as run:
-        found = run.sql(IN_ORDER)
-        assert found[["ranks", "places"]].values.tolist() == [[4, 1]] * 20
+    found = recorded("busy_cores_gloo").sql(IN_ORDER)
+    assert found[["ranks", "places"]].values.tolist() == [[4, 1]] * 20
 
 
 def test_a_rank_that_began_a_step_later_has_the_rest(fixtures: Path, tmp_path: Path) -> None:
@@ -51,17 +48,15 @@ def test_a_rank_that_began_a_step_later_has_the_rest(fixtures: Path, tmp_path: P
         )
 
 
-def test_only_calls_that_wait_for_every_rank_contradict_a_shift(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_only_calls_that_wait_for_every_rank_contradict_a_shift(recorded: Recorded) -> None:
     """Broadcasts and scatters are over before rank 2 begins them, by up to 35 ms."""
-    with traceweave.open(database_of(fixtures / "broadcasts_gloo")) as run:
-        found = run.sql(IN_ORDER)
-        # two broadcasts of rank 2 find none: nothing but their place speaks for them
-        assert sorted(found.ranks) == [2] * 2 + [3] * 18
-        assert set(found.places) == {1}
-        early = run.sql(
-            "SELECT op, count(*) AS n FROM collective_instances"
-            " WHERE last_start_ns > first_end_ns GROUP BY op ORDER BY op"
-        )
-        assert set(early.op) == {"broadcast", "scatter"}
+    run = recorded("broadcasts_gloo")
+    found = run.sql(IN_ORDER)
+    # two broadcasts of rank 2 find none: nothing but their place speaks for them
+    assert sorted(found.ranks) == [2] * 2 + [3] * 18
+    assert set(found.places) == {1}
+    early = run.sql(
+        "SELECT op, count(*) AS n FROM collective_instances"
+        " WHERE last_start_ns > first_end_ns GROUP BY op ORDER BY op"
+    )
+    assert set(early.op) == {"broadcast", "scatter"}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.matching.messages_by_order import NEVER, Side, possible_shifts
 from traceweave.store.database import open_database
@@ -139,19 +140,17 @@ def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
         assert con.execute(clocks).fetchall() == before[0]
 
 
-def test_what_is_inferred_stands_beside_what_the_trace_says(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_what_is_inferred_stands_beside_what_the_trace_says(recorded: Recorded) -> None:
     """A rank's file lists three groups of gloo and says of no call which is meant."""
-    with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
-        stated = run.sql(
-            "SELECT count(*) AS calls, count(group_name) AS named, count(peer) AS peers"
-            " FROM base.collective_calls"
-        ).to_dict("records")
-        told = run.sql(
-            "SELECT op IN ('send', 'recv') AS is_message, inferred, count(*) AS calls"
-            " FROM collectives GROUP BY ALL ORDER BY ALL"
-        )
+    run = recorded("messages_mesh_gloo")
+    stated = run.sql(
+        "SELECT count(*) AS calls, count(group_name) AS named, count(peer) AS peers"
+        " FROM base.collective_calls"
+    ).to_dict("records")
+    told = run.sql(
+        "SELECT op IN ('send', 'recv') AS is_message, inferred, count(*) AS calls"
+        " FROM collectives GROUP BY ALL ORDER BY ALL"
+    )
     assert stated == [{"calls": 120, "named": 0, "peers": 0}]
     assert told.to_dict("records") == [
         {"is_message": False, "inferred": "group by worker thread", "calls": 24},
@@ -165,9 +164,8 @@ def test_what_is_inferred_stands_beside_what_the_trace_says(
 
 
 @nightly
-def test_the_stage_that_sleeps_is_named(fixtures: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
-        found = run.analyze("findings")
+def test_the_stage_that_sleeps_is_named(recorded: Recorded) -> None:
+    found = recorded("messages_mesh_gloo").analyze("findings")
     named = found[found["rule"] == "straggler"]["ranks"].tolist()
     assert [list(ranks) for ranks in named] == [[3]]
 

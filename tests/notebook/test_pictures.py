@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.simulated_runs import SLOW_GPU
 from traceweave.notebook.plots import Plots
@@ -72,16 +73,16 @@ def test_the_timeline_shows_all_that_ran_in_the_windows_of_the_median_step(
 
 @nightly
 def test_a_timeline_draws_the_step_before_pale_where_its_work_runs_in_the_window(
-    corpus: Path, database_of: Callable[..., Path]
+    recorded: Recorded,
 ) -> None:
     """Of torchrec's step 5 the copy of the batch runs early, and step 4 computes for long."""
-    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
-        axes = run.plot.timeline(step=5, ranks=0)
-        window = windows_of(run, 5).query("rank == 0")
-        idle = run.breakdown().query("rank == 0 and step == 5")["idle_ns"].item() / 1e6
-        ended = run.sql(
-            "SELECT max(end_ns) AS ns FROM gpu_ops WHERE rank = 0 AND step = 4"
-        )["ns"].item()  # fmt: skip
+    run = recorded("kineto/torchrec_4")
+    axes = run.plot.timeline(step=5, ranks=0)
+    window = windows_of(run, 5).query("rank == 0")
+    idle = run.breakdown().query("rank == 0 and step == 5")["idle_ns"].item() / 1e6
+    ended = run.sql(
+        "SELECT max(end_ns) AS ns FROM gpu_ops WHERE rank = 0 AND step = 4"
+    )["ns"].item()  # fmt: skip
     length = (window["until_ns"] - window["from_ns"]).item() / 1e6
     assert axes.get_xlim() == (0, pytest.approx(length))
     spans = {alpha: spans_ms(axes, alpha) for alpha in (0.35, 1.0)}
@@ -170,11 +171,8 @@ def test_tails_and_bandwidths_are_those_of_the_analyses(
         assert points == {tuple(row) for row in rows.astype(float).to_numpy()} != set()
 
 
-def test_what_cannot_be_drawn_is_said_in_the_picture(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
-        axes = run.plot.bandwidth()
+def test_what_cannot_be_drawn_is_said_in_the_picture(recorded: Recorded) -> None:
+    axes = recorded("kineto/torchrec_4").plot.bandwidth()
     assert [text.get_text() for text in axes.texts] == ["the trace does not say how many bytes"]
     assert not axes.axison
 

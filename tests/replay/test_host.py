@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.analyses import Parameter, find
@@ -143,14 +141,12 @@ def test_a_queue_is_as_deep_for_replay_as_for_the_analysis() -> None:
 
 
 @nightly
-def test_where_queues_are_full_the_gpu_is_the_bottleneck(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_where_queues_are_full_the_gpu_is_the_bottleneck(recorded: Recorded) -> None:
     """Compute runs for 97.5% of steps of 96.0 ms; the host, whose calls find 1,021 launches,
     is held up for 252.6 ms of the five of them."""
-    with traceweave.open(database_of(corpus / "kineto" / "ns_resolution")) as run:
-        (half,) = Model(run.con).answers(["kind=compute times=0.5"])
-        (row,) = run.stream_analysis("queue_depth").read_all().to_pylist()
+    run = recorded("kineto/ns_resolution")
+    (half,) = Model(run.con).answers(["kind=compute times=0.5"])
+    (row,) = run.stream_analysis("queue_depth").read_all().to_pylist()
     assert half.gain_ns == pytest.approx(0.975 * 96.0 * MS / 2, rel=0.01)
     assert row["blocked_ns"] == pytest.approx(252.6 * MS, rel=1e-3)
 
@@ -228,10 +224,9 @@ def test_a_launch_waits_for_the_copy_that_another_thread_waits_for(
     ],
 )
 def test_what_waits_for_copies_gains_by_faster_kernels(
-    corpus: Path, database_of: Callable[..., Path], run: str, times: float, gain: float
+    recorded: Recorded, run: str, times: float, gain: float
 ) -> None:
-    with traceweave.open(database_of(corpus / "nsys" / run)) as opened:
-        (answer,) = Model(opened.con).answers([f"kind=compute times={times}"])
+    (answer,) = Model(recorded(f"nsys/{run}").con).answers([f"kind=compute times={times}"])
     assert answer.gain_ns / MS == pytest.approx(gain, rel=0.08)
 
 

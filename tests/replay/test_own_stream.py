@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.errors import UsageError
@@ -97,13 +98,11 @@ def test_what_makes_no_sense_is_refused(
 
 
 @nightly
-def test_six_exchanges_that_share_their_stream(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
+def test_six_exchanges_that_share_their_stream(recorded: Recorded) -> None:
     """Per step 6 times compute of 3 ms and an exchange of 2.5 ms; the host waits for the last."""
-    with traceweave.open(database_of(corpus / "cases" / "samestream")) as run:
-        [row] = run.what_if("stream=own").to_dict("records")
-        whole = run.overlap().iloc[0]
+    run = recorded("cases/samestream")
+    [row] = run.what_if("stream=own").to_dict("records")
+    whole = run.overlap().iloc[0]
     assert row["gain_ns"] / 1e6 == pytest.approx(5 * 2.5, abs=0.02)
     assert whole["scenario"] == "stream=own"
     assert "by replay at most 12.5 ms per step" in whole["first_change"]

@@ -4,15 +4,13 @@ defect (benchmarks/planted/gpu_job.py), and what those recordings showed to be w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
 
 import duckdb
 import numpy as np
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
@@ -43,10 +41,9 @@ from traceweave.replay.streams import Streams
     ],
 )
 def test_a_defect_that_is_mended_gains_what_was_predicted(
-    fixtures: Path, database_of: Callable[..., Path], trace: str, scenario: str, real_ms: float
+    recorded: Recorded, trace: str, scenario: str, real_ms: float
 ) -> None:
-    with traceweave.open(database_of(fixtures / trace)) as run:
-        answer = run.what_if(scenario).iloc[0]
+    answer = recorded(trace).what_if(scenario).iloc[0]
     known = answer["uncertainty_ns"] / 1e6
     assert answer["gain_ns"] / 1e6 == pytest.approx(real_ms, abs=max(known, 0.2 * real_ms))
     assert known < 0.2 * real_ms

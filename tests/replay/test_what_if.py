@@ -14,6 +14,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -160,23 +161,21 @@ def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
 
 
 @nightly
-def test_extra_calls_of_a_recorded_rank_cost_what_they_take(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_extra_calls_of_a_recorded_rank_cost_what_they_take(recorded: Recorded) -> None:
     """Rank 1 makes 16 matrix products per step, rank 0 makes 2 and waits."""
-    with traceweave.open(database_of(fixtures / "extra_calls_gloo")) as run:
-        steps = run.sql(
-            "SELECT step, rank, sum(h.duration_ns)::BIGINT AS took,"
-            " any_value(c.start_ns) AS arrives, any_value(d.duration_ns) AS divides"
-            " FROM host_ops AS h JOIN collectives AS c USING (rank, step)"
-            " JOIN host_ops AS d USING (rank, step)"
-            " WHERE h.name = 'aten::matmul' AND d.name = 'aten::div_'"
-            " GROUP BY ALL ORDER BY step, rank"
-        )
-        other, own = (steps[steps["rank"] == rank].reset_index() for rank in (0, 1))
-        findings = run.findings()
-        scenarios = ("rank=1 kind=compute like=median", "kind=compute like=mean")
-        removed, divided = (int(run.what_if(one)["gain_ns"][0]) for one in scenarios)
+    run = recorded("extra_calls_gloo")
+    steps = run.sql(
+        "SELECT step, rank, sum(h.duration_ns)::BIGINT AS took,"
+        " any_value(c.start_ns) AS arrives, any_value(d.duration_ns) AS divides"
+        " FROM host_ops AS h JOIN collectives AS c USING (rank, step)"
+        " JOIN host_ops AS d USING (rank, step)"
+        " WHERE h.name = 'aten::matmul' AND d.name = 'aten::div_'"
+        " GROUP BY ALL ORDER BY step, rank"
+    )
+    other, own = (steps[steps["rank"] == rank].reset_index() for rank in (0, 1))
+    findings = run.findings()
+    scenarios = ("rank=1 kind=compute like=median", "kind=compute like=mean")
+    removed, divided = (int(run.what_if(one)["gain_ns"][0]) for one in scenarios)
     longer, later = own["took"] - other["took"], own["arrives"] - other["arrives"]
     # in ms 73.2, 66.0, 62.5 and 50.2 longer, and 69.3, 56.2, 70.0 and 40.6 later: the less counts
     assert longer.round(-5).tolist() == [73_200_000, 66_000_000, 62_500_000, 50_200_000]
@@ -197,52 +196,41 @@ def test_extra_calls_of_a_recorded_rank_cost_what_they_take(
 
 
 @nightly
-def test_a_sum_that_a_thread_asks_for_after_a_barrier_waits_for_it(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_a_sum_that_a_thread_asks_for_after_a_barrier_waits_for_it(recorded: Recorded) -> None:
     """Rank 1 sleeps 40 ms per step before the barrier that rank 0 waits in."""
-    with traceweave.open(database_of(fixtures / "closure_gloo")) as run:
-        (gain,) = run.what_if("rank=1 kind=data_loading like=median")["gain_ns"]
+    (gain,) = recorded("closure_gloo").what_if("rank=1 kind=data_loading like=median")["gain_ns"]
     assert gain == pytest.approx(40 * MS, rel=0.01)
 
 
 @nightly
-def test_a_stage_keeps_the_work_that_no_other_stage_has(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
-    with traceweave.open(database_of(fixtures / "pipeline_1f1b")) as run:
-        removed, alike = run.what_if(
-            "name=aten::mse_loss times=0", "name=aten::mse_loss like=median"
-        )["gain_ns"][:2]
+def test_a_stage_keeps_the_work_that_no_other_stage_has(recorded: Recorded) -> None:
+    removed, alike = recorded("pipeline_1f1b").what_if(
+        "name=aten::mse_loss times=0", "name=aten::mse_loss like=median"
+    )["gain_ns"][:2]
     assert removed > 0
     assert alike == 0
 
 
-def test_a_call_that_returns_with_its_collective_waits_for_it(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_a_call_that_returns_with_its_collective_waits_for_it(recorded: Recorded) -> None:
     """Rank 0 sleeps 60 ms per step; rank 1 sums up with it by calls that wait, and ranks 2 and 3
     then wait for these two in pairs of their own."""
-    with traceweave.open(database_of(fixtures / "slow_rank_2x2_gloo")) as run:
-        rows = run.what_if("rank=0 kind=data_loading like=median", by="rank")
+    rows = recorded("slow_rank_2x2_gloo").what_if("rank=0 kind=data_loading like=median", by="rank")
     assert (rows["gain_ns"] - 60 * MS).abs().max() < 2 * MS
 
 
 @nightly
-def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(recorded: Recorded) -> None:
     """Waits for sums of tensor parallelism, which a thread of gloo also takes up after the caller
     waits already: of 20 per rank, those that the JSON has with 0.3 ms or more."""
-    with traceweave.open(database_of(fixtures / "tp2_dp2_gloo")) as run:
-        graph = graph_of(run.con)
-        waits = run.sql(
-            "SELECT w.rank, min(o.start_ns) AS next_ns"
-            " FROM host_ops AS w JOIN device_ops AS o ON o.rank = w.rank AND o.stream = w.tid"
-            " AND o.start_ns >= w.end_ns AND o.category = 'compute'"
-            " WHERE w.name = '_c10d_functional::wait_tensor' AND w.duration_ns > 300000"
-            " GROUP BY w.rank, w.op_id"
-        )
+    run = recorded("tp2_dp2_gloo")
+    graph = graph_of(run.con)
+    waits = run.sql(
+        "SELECT w.rank, min(o.start_ns) AS next_ns"
+        " FROM host_ops AS w JOIN device_ops AS o ON o.rank = w.rank AND o.stream = w.tid"
+        " AND o.start_ns >= w.end_ns AND o.category = 'compute'"
+        " WHERE w.name = '_c10d_functional::wait_tensor' AND w.duration_ns > 300000"
+        " GROUP BY w.rank, w.op_id"
+    )
     held = graph.edges.target[graph.edges.kind == HOST_WAIT]
     nodes = graph.nodes
     goes_on = set(zip(nodes.rank[held], nodes.start[held] + graph.origin, strict=True))
@@ -252,12 +240,11 @@ def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(
 
 
 @nightly
-def test_a_sleep_that_is_gone_shortens_the_step_by_its_length(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
+def test_a_sleep_that_is_gone_shortens_the_step_by_its_length(recorded: Recorded) -> None:
     """Rank 2 sleeps 40 ms per step, and its clock is known to 0.7 ms."""
-    with traceweave.open(database_of(fixtures / "ddp_gloo_straggler")) as run:
-        [gain] = run.what_if("rank=2 kind=data_loading like=median")["gain_ns"]
+    [gain] = recorded("ddp_gloo_straggler").what_if("rank=2 kind=data_loading like=median")[
+        "gain_ns"
+    ]
     assert gain == pytest.approx(40 * MS, abs=0.7 * MS)
 
 
@@ -410,16 +397,14 @@ def test_what_is_slow_is_seen_without_records_of_waits(
 
 
 @nightly
-def test_a_host_bound_run_gains_by_its_launches(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")) as run:
-        rows = run.what_if("rank=0 kind=launch times=0", "rank=6 kind=launch times=0")
-        step = rows["measured_step_ns"][0]
-        launches = run.what_if("kind=launch times=0")["gain_ns"][0]
-        delays = run.what_if("kind=launch times=0; kind=device_delay times=0")["gain_ns"][0]
-        lost = run.breakdown()
-        late = run.stragglers().set_index("rank")
+def test_a_host_bound_run_gains_by_its_launches(recorded: Recorded) -> None:
+    run = recorded("kineto/megatron_tp8")
+    rows = run.what_if("rank=0 kind=launch times=0", "rank=6 kind=launch times=0")
+    step = rows["measured_step_ns"][0]
+    launches = run.what_if("kind=launch times=0")["gain_ns"][0]
+    delays = run.what_if("kind=launch times=0; kind=device_delay times=0")["gain_ns"][0]
+    lost = run.breakdown()
+    late = run.stragglers().set_index("rank")
     # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
     assert rows["gain_ns"][0] == pytest.approx(6_954_709, abs=1000)  # clocks move by ns
     assert abs(rows["gain_ns"][1]) < 10_000
@@ -434,17 +419,15 @@ def test_a_host_bound_run_gains_by_its_launches(
 
 
 @nightly
-def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
-        twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[
-            "predicted_step_ns"
-        ]
-        # what was recorded before the first step is shorter then too: no step is longer for that
-        (none,) = run.what_if("kind=transfer times=0")["gain_ns"]
-        compute = run.breakdown()["compute_ns"].mean()
-        assert (run.steps()["length_ns"] < 1.5 * compute).all()
+def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(recorded: Recorded) -> None:
+    run = recorded("kineto/nanogpt_8xh100")
+    twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[
+        "predicted_step_ns"
+    ]
+    # what was recorded before the first step is shorter then too: no step is longer for that
+    (none,) = run.what_if("kind=transfer times=0")["gain_ns"]
+    compute = run.breakdown()["compute_ns"].mean()
+    assert (run.steps()["length_ns"] < 1.5 * compute).all()
     assert abs(none) < 10_000
     # its hosts only launch: their ranges are as long whatever the device does
     assert twice > 2 * compute
@@ -453,22 +436,17 @@ def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(
 
 
 @nightly
-def test_names_and_classes_are_those_of_collectives_and_copies_too(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "torchrec_4")) as run:
-        rows = run.what_if(
-            "name=ncclDevKernel* times=0.5", "kind=transfer times=0.5", "class=copy times=0"
-        )["predicted_step_ns"]
+def test_names_and_classes_are_those_of_collectives_and_copies_too(recorded: Recorded) -> None:
+    rows = recorded("kineto/torchrec_4").what_if(
+        "name=ncclDevKernel* times=0.5", "kind=transfer times=0.5", "class=copy times=0"
+    )["predicted_step_ns"]
     assert rows[0] == rows[1]
 
 
-def test_bandwidth_is_that_of_matched_collectives(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
-    with traceweave.open(database_of(fixtures / "broadcasts_gloo")) as run:
-        assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
-        (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
+def test_bandwidth_is_that_of_matched_collectives(recorded: Recorded) -> None:
+    run = recorded("broadcasts_gloo")
+    assert (run.sql("SELECT * FROM collectives WHERE match = 'unmatched'")["rank"] >= 0).any()
+    (row,) = run.what_if("gbps=100 alpha_us=5").to_dict("records")
     assert row["gain_ns"] > 0
 
 
@@ -506,18 +484,16 @@ def test_the_views_of_the_command_are_those_of_python() -> None:
 # what was wrong: steps became longer by half, as lengths of calls that two threads ran at once were
 # added up, and each was taken to be asked for when its turn came
 @nightly
-def test_buckets_that_wait_for_their_turn_are_merged(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_buckets_that_wait_for_their_turn_are_merged(recorded: Recorded) -> None:
     """24 sums of 16 kB take 3 ms each at the median, of which bytes explain 16 us; most of a step
     are asked for before the first result is used. Without any of them the host does not ask for
     them either."""
-    with traceweave.open(database_of(fixtures / "many_buckets_gloo")) as run:
-        assert run.sql("SELECT count(*) FILTER (collective_id IS NULL) AS n FROM collectives")[
-            "n"
-        ].tolist() == [0]
-        (merged, none) = run.what_if("bucket_mb=25", "op=all_reduce wait=none")["gain_ns"][:2]
-        assert 0.5 * none < merged < none
+    run = recorded("many_buckets_gloo")
+    assert run.sql("SELECT count(*) FILTER (collective_id IS NULL) AS n FROM collectives")[
+        "n"
+    ].tolist() == [0]
+    (merged, none) = run.what_if("bucket_mb=25", "op=all_reduce wait=none")["gain_ns"][:2]
+    assert 0.5 * none < merged < none
 
 
 @nightly

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder
 from tests.analyses.memory_events import memory_event
+from tests.conftest import Recorded
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
 from traceweave.report.sections.bandwidth import (
@@ -112,14 +109,12 @@ def test_without_memory_events_the_section_says_how_to_record_them(shared_run: M
     )
 
 
-def test_memory_of_a_real_run_agrees_with_its_events(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        memory = load_memory(run.con)
-        peaks = run.con.execute(
-            "SELECT rank, max(total_allocated_bytes) FROM memory_events GROUP BY rank ORDER BY rank"
-        ).fetchall()
+def test_memory_of_a_real_run_agrees_with_its_events(recorded: Recorded) -> None:
+    run = recorded("ddp_gloo_4ranks")
+    memory = load_memory(run.con)
+    peaks = run.con.execute(
+        "SELECT rank, max(total_allocated_bytes) FROM memory_events GROUP BY rank ORDER BY rank"
+    ).fetchall()
     drawn = {rank: max(r["allocated_bytes"] for r in memory.curves if r["rank"] == rank)
              for rank in range(4)}  # fmt: skip
     assert drawn == dict(peaks)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from traceweave.analyses import analysis_relation
@@ -89,16 +87,14 @@ def test_rows_of_an_analysis_come_in_its_order(make_run: MakeRun) -> None:
 
 
 @nightly
-def test_the_report_leaves_only_rows_of_analyses_behind(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
-        first = build_report(run.con)
-        kept = _temporary(run.con)
-        assert {name for name in kept if not name.startswith("tw_")} <= {*KEPT}
-        assert any(name.startswith("tw_rows_gaps_") for name in kept)
-        # and from those it is the same again
-        assert build_report(run.con) == first
+def test_the_report_leaves_only_rows_of_analyses_behind(recorded: Recorded) -> None:
+    run = recorded("ddp_gloo_4ranks")
+    first = build_report(run.con)
+    kept = _temporary(run.con)
+    assert {name for name in kept if not name.startswith("tw_")} <= {*KEPT}
+    assert any(name.startswith("tw_rows_gaps_") for name in kept)
+    # and from those it is the same again
+    assert build_report(run.con) == first
 
 
 def test_an_analysis_that_fails_says_why_on_one_line() -> None:

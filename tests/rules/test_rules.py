@@ -20,7 +20,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, found_by
 from tests.analyses.flops_run import gpu_named
-from tests.conftest import MakeOnce
+from tests.conftest import MakeOnce, Recorded
 from tests.marks import at_once, first_at_once, nightly
 from tests.rewritten import unlisted
 from traceweave.analyses import rules
@@ -903,9 +903,8 @@ def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Databas
 
 
 @nightly
-def test_a_cost_above_the_time_itself_says_why(corpus: Path, database_of: Database) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "diff_control")) as run:
-        rows = run.stream_analysis("findings").read_all().to_pylist()
+def test_a_cost_above_the_time_itself_says_why(recorded: Recorded) -> None:
+    rows = recorded("kineto/diff_control").stream_analysis("findings").read_all().to_pylist()
     found = {row["rule"]: row for row in rows}
     row = found["sync_bound"]
     assert (row["bound_ns"], row["cost_ns"]) == (1_078_000, 11_771_166)

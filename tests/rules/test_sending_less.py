@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.analyses import shared_rows
 
@@ -20,28 +17,28 @@ from traceweave.analyses import shared_rows
         ("fsdp2_gloo", "fsdp", "shards within a node only, fewer gathers, lower precision, larger"),
     ],
 )
-def test_recorded(
-    fixtures: Path, database_of: Callable[..., Path], name: str, use: str, ways: str
-) -> None:
-    with traceweave.open(database_of(fixtures / name)) as run:
-        found = dict(shared_rows(run.con, "sending_less").select("use", "ways").fetchall())
+def test_recorded(recorded: Recorded, name: str, use: str, ways: str) -> None:
+    found = dict(shared_rows(recorded(name).con, "sending_less").select("use", "ways").fetchall())
     assert found[use].startswith(ways)
 
 
-def test_what_has_16_bits_is_in_lower_precision(
-    corpus: Path, database_of: Callable[..., Path]
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100")) as run:
-        found = dict(shared_rows(run.con, "sending_less").select("use", "ways").fetchall())
+def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
+    found = dict(
+        shared_rows(recorded("kineto/nanogpt_8xh100").con, "sending_less")
+        .select("use", "ways")
+        .fetchall()
+    )
     assert found["sharded"] == "shards within a node only, fewer gathers"
 
 
 @nightly
-def test_all_uses_of_a_third_or_more_are_named(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_all_uses_of_a_third_or_more_are_named(recorded: Recorded) -> None:
     """Sends from stage to stage, and gradients."""
-    with traceweave.open(database_of(fixtures / "messages_mesh_gloo")) as run:
-        rows = run.stream_analysis("findings", replay_ops=0).read_all().to_pylist()
+    rows = (
+        recorded("messages_mesh_gloo")
+        .stream_analysis("findings", replay_ops=0)
+        .read_all()
+        .to_pylist()
+    )
     (title,) = (row["title"] for row in rows if row["rule"] == "communication_bound")
     assert title == "Each step has pipeline and data-parallel transfers that no compute hides"

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 
 
@@ -29,11 +30,8 @@ def test_small_collectives_are_named_where_no_transfer_is_resolved(
     assert found["scenario"] == "group=0 bucket_mb=25"
 
 
-def test_sums_that_come_one_right_after_the_other_can_be_one(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_sums_that_come_one_right_after_the_other_can_be_one(recorded: Recorded) -> None:
     """Twelve gradients, each waited for and divided before the next is summed: 17 of 20 ms."""
-    with traceweave.open(database_of(fixtures / "ring_gloo")) as run:
-        first = run.findings().iloc[0]
+    first = recorded("ring_gloo").findings().iloc[0]
     assert (first["rule"], first["scenario"]) == ("small_collectives", "group=0 bucket_mb=25")
     assert first["advice"].startswith("Merge them: coalesced collectives")

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import materialize
@@ -108,6 +109,5 @@ def test_what_is_gained_is_what_an_even_pipeline_takes_less(
 
 @first_at_once()
 @pytest.mark.parametrize("name", ["pipeline_1f1b", "pipeline_gpipe", "ddp_gloo_straggler"])
-def test_real_runs_without_it(name: str, fixtures: Path, database_of: Callable[..., Path]) -> None:
-    with traceweave.open(database_of(fixtures / name)) as run:
-        assert found(run.con) == []
+def test_real_runs_without_it(name: str, recorded: Recorded) -> None:
+    assert found(recorded(name).con) == []

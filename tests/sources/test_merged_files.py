@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from traceweave.errors import InputError
 from traceweave_simulator import Config, simulate, write_kineto
@@ -260,8 +261,7 @@ def test_the_corpus_case(corpus: Path, database_of: DatabaseOf) -> None:
 
 
 @nightly
-def test_a_command_processor_that_writes_calls_is_no_other_process(
-    corpus: Path, database_of: DatabaseOf
-) -> None:
-    with traceweave.open(database_of(corpus / "kineto" / "mtia_accelerator")) as run:
-        assert run.con.execute("SELECT count(*) FROM ranks").fetchall() == [(1,)]
+def test_a_command_processor_that_writes_calls_is_no_other_process(recorded: Recorded) -> None:
+    assert recorded("kineto/mtia_accelerator").con.execute(
+        "SELECT count(*) FROM ranks"
+    ).fetchall() == [(1,)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import traceweave
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.vocabulary.asking import Label, classes, read_labels
 
@@ -44,12 +43,13 @@ def test_names_from_elsewhere() -> None:
     "folder", ["deepseek_train", "diff_test", "ep_moe_b200_seq", "megatron_tp8", "nanogpt_8xh100"]
 )
 def test_kernels_of_a_run_are_of_the_class_that_most_launches_have(
-    expected: Path, corpus: Path, database_of: Callable[..., Path], folder: str
+    expected: Path, recorded: Recorded, folder: str
 ) -> None:
     labels = {label.name: label for label in read_labels(expected / "kernel_classes.tsv")}
     votes: dict[str, Counter[str]] = {}
-    with traceweave.open(database_of(corpus / "kineto" / folder)) as run:
-        kernels = run.sql("SELECT name, category, class FROM gpu_ops WHERE kind = 'kernel'")
+    kernels = recorded(f"kineto/{folder}").sql(
+        "SELECT name, category, class FROM gpu_ops WHERE kind = 'kernel'"
+    )
     for name, category, class_ in kernels.itertuples(index=False):
         if name in labels:
             assert category == labels[name].category

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import traceweave
+from tests.conftest import Recorded
 from tests.marks import first_at_once
 from traceweave.vocabulary import fitted, readable
 
@@ -60,11 +58,8 @@ def test_what_tells_names_apart_is_kept() -> None:
 @first_at_once()
 @pytest.mark.parametrize("run", ["kineto/nanogpt_8xh100", "kineto/torchrec_4"])
 @pytest.mark.parametrize("width", [16, 43])
-def test_kernels_of_real_runs_stay_different(
-    corpus: Path, database_of: Callable[..., Path], run: str, width: int
-) -> None:
-    with traceweave.open(database_of(corpus / run)) as opened:
-        names = opened.sql("SELECT DISTINCT name FROM gpu_ops")["name"].tolist()
+def test_kernels_of_real_runs_stay_different(recorded: Recorded, run: str, width: int) -> None:
+    names = recorded(run).sql("SELECT DISTINCT name FROM gpu_ops")["name"].tolist()
     texts = list(readable(names).values())
     shown = fitted(texts, width)
 
