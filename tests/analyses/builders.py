@@ -243,6 +243,13 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
+def told(
+    con: duckdb.DuckDBPyConnection, name: str, columns: str, **params: object
+) -> list[tuple[Any, ...]]:
+    """Return some columns, named one after the other, of all rows of an analysis."""
+    return [tuple(row[column] for column in columns.split()) for row in rows(con, name, **params)]
+
+
 class _Some(dict[str, Rule]):
     """Rules by name, of which some are asked."""
 

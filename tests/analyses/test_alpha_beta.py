@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -33,24 +33,8 @@ def test_the_line_of_exact_transfers_is_found(build: Builder) -> None:
     # transfer = 1000 + bytes / 4
     _sizes(build, {400: 1100, 4000: 2000, 40_000: 11_000})
     want = (
-        "all_reduce",
-        0,
-        2,
-        1000,
-        4.0,
-        4000,
-        3,
-        3,
-        400,
-        40_000,
-        0.0,
-        0.0,
-        0,
-        1.0,
-        None,
-        None,
-        None,
-    )
+        "all_reduce", 0, 2, 1000, 4.0, 4000, 3, 3, 400, 40_000, 0.0, 0.0, 0, 1.0, None, None, None,
+    )  # fmt: skip
     assert rows(build.con, "alpha_beta") == [dict(zip(NAMES, want, strict=True))]
 
 
@@ -59,11 +43,10 @@ def test_one_size_far_off_moves_the_line_little(build: Builder) -> None:
         size: 1000 + size // 4 for size in (4000, 8000, 16_000, 32_000, 64_000, 128_000)
     }
     _sizes(build, {**exact, 16_000: 50_000})
-    (row,) = rows(build.con, "alpha_beta")
-    assert row["beta_gbps"] == pytest.approx(4)
-    assert row["alpha_ns"] == 1000
-    assert row["error_p50_share"] == pytest.approx(0)
-    assert row["error_max_share"] == pytest.approx(0.9)
+    columns = "beta_gbps alpha_ns error_p50_share error_max_share"
+    assert told(build.con, "alpha_beta", columns) == [
+        (pytest.approx(4), 1000, pytest.approx(0), pytest.approx(0.9))
+    ]
 
 
 @first_at_once(2)
@@ -81,9 +64,8 @@ def test_what_is_not_computable_says_why(
     build: Builder, transfers: dict[int | None, int], note: str
 ) -> None:
     _sizes(build, transfers, residual_ns=500)
-    (row,) = rows(build.con, "alpha_beta")
-    assert (row["alpha_ns"], row["beta_gbps"], row["half_bytes"]) == (None, None, None)
-    assert row["note"] == note
+    columns = "alpha_ns beta_gbps half_bytes note"
+    assert told(build.con, "alpha_beta", columns) == [(None, None, None, note)]
 
 
 def test_of_one_size_latency_is_what_no_link_explains(build: Builder) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import traceweave
 from tests import simulated_runs
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config, simulate, write_kineto
@@ -53,17 +53,10 @@ def test_bandwidth_is_taken_over_the_transfer_without_the_wait(build: Builder) -
 @pytest.mark.parametrize(
     ("op", "factor"),
     [
-        ("all_reduce", 1.5),
-        ("all_gather", 0.75),
-        ("reduce_scatter", 0.75),
-        ("all_to_all", 0.75),
-        ("gather", 0.75),
-        ("scatter", 0.75),
-        ("broadcast", 1.0),
-        ("reduce", 1.0),
-        ("unknown", None),
+        ("all_reduce", 1.5), ("all_gather", 0.75), ("reduce_scatter", 0.75), ("all_to_all", 0.75),
+        ("gather", 0.75), ("scatter", 0.75), ("broadcast", 1.0), ("reduce", 1.0), ("unknown", None),
     ],
-)
+)  # fmt: skip
 def test_the_factors_are_those_of_nccl_tests(build: Builder, op: str, factor: float | None) -> None:
     _group(build, [0, 1, 2, 3])
     _transfers(build, [1000], bytes_=2000, op=op)
@@ -78,8 +71,7 @@ def test_a_send_with_its_recv_has_the_factor_one(build: Builder) -> None:
     _group(build, [0, 1, 2])
     build.collective({0: (0, 500), 1: (100, 500)}, op="send", bytes_=800)
     build.con.execute("UPDATE base.collective_calls SET op = 'recv' WHERE rank = 1")
-    (row,) = rows(build.con, "bandwidth")
-    assert (row["op"], row["ranks"], row["busbw_p50_gbps"]) == ("send_recv", 2, 2.0)
+    assert told(build.con, "bandwidth", "op ranks busbw_p50_gbps") == [("send_recv", 2, 2.0)]
 
 
 def test_transfers_below_the_resolution_of_the_clocks_give_no_bandwidth(build: Builder) -> None:
@@ -97,9 +89,7 @@ def test_what_cannot_be_computed_says_why(build: Builder) -> None:
     _group(build, [0, 1])
     _transfers(build, [400], bytes_=None)
     build.collective({0: (500_000, 500_900)}, bytes_=64)
-    got = rows(build.con, "bandwidth")
-    keys = ("bytes", "measured", "transfer_p50_ns", "busbw_p50_gbps", "note")
-    assert [tuple(row[key] for key in keys) for row in got] == [
+    assert told(build.con, "bandwidth", "bytes measured transfer_p50_ns busbw_p50_gbps note") == [
         (64, 0, None, None, "seen on one rank only: waiting and transfer cannot be separated"),
         (None, 1, 400, None, "the trace does not say how many bytes"),
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, found_by, rows, unchanging
+from tests.analyses.builders import Builder, found_by, rows, told, unchanging
 from tests.marks import nightly
 from traceweave.explorer.explorer import explore
 from traceweave.report.sections.collectives import collectives_section, load_collectives
@@ -130,29 +130,21 @@ def test_findings_name_no_straggler_for_buffered_messages(build: Builder) -> Non
 
 
 def test_buffered_messages_have_no_rate(messages: Builder) -> None:
-    told = (
+    note = (
         "1 of 3 were buffered, their sends over before their receives began: left out of transfer"
         " times"
     )
     (rate,) = rows(messages.con, "bandwidth")
     keys = ("instances", "measured", "buffered", "transfer_p50_ns", "transfer_min_p50_ns", "note")
-    assert [rate[key] for key in keys] == [3, 2, 1, 30 * US, 30 * US, told]
+    assert [rate[key] for key in keys] == [3, 2, 1, 30 * US, 30 * US, note]
     assert rate["busbw_best_gbps"] == pytest.approx(100)
-    (pair,) = rows(messages.con, "comm_matrix")
-    assert (pair["messages"], pair["bytes"]) == (3, 3 * BYTES)
-    assert (pair["transfer_ns"], pair["bandwidth_gbps"]) == (60 * US, 100)
-    assert pair["note"] == told
-    (tail,) = rows(messages.con, "tails")
-    assert (tail["instances"], tail["transfer_max_ns"], tail["wait_max_ns"]) == (
-        3,
-        30 * US,
-        100 * US,
-    )
-    assert tail["note"] == told
+    columns = "messages bytes transfer_ns bandwidth_gbps note"
+    assert told(messages.con, "comm_matrix", columns) == [(3, 3 * BYTES, 60 * US, 100, note)]
     # of the two that somebody waited in each rank was last once
-    assert (tail["last_rank"], tail["last_rank_share"]) == (0, 0.5)
+    columns = "instances transfer_max_ns wait_max_ns note last_rank last_rank_share"
+    assert told(messages.con, "tails", columns) == [(3, 30 * US, 100 * US, note, 0, 0.5)]
     (line,) = rows(messages.con, "alpha_beta")
-    assert line["note"] == f"not computable: there is one size only; {told}"
+    assert line["note"] == f"not computable: there is one size only; {note}"
 
 
 def test_where_all_messages_are_buffered_that_is_the_reason(build: Builder) -> None:
@@ -161,14 +153,14 @@ def test_where_all_messages_are_buffered_that_is_the_reason(build: Builder) -> N
     build.group(0, [0, 1])
     send(build, (0, 30), (300, 306))
     send(build, (600, 630), (900, 906))
-    told = "every send was over before its receive began: buffered messages show no transfer"
+    note = "every send was over before its receive began: buffered messages show no transfer"
     names = ("bandwidth", "comm_matrix", "alpha_beta", "matching")
     with unchanging(build.con):
         ((rate,), (pair,), (line,), (found,)) = (rows(build.con, name) for name in names)
         section = collectives_section(load_collectives(build.con), 2)
-    assert (rate["measured"], rate["busbw_free_p50_gbps"], rate["note"]) == (0, None, told)
-    assert (pair["transfer_ns"], pair["bandwidth_gbps"], pair["note"]) == (None, None, told)
-    assert line["note"] == f"not computable: {told}"
+    assert (rate["measured"], rate["busbw_free_p50_gbps"], rate["note"]) == (0, None, note)
+    assert (pair["transfer_ns"], pair["bandwidth_gbps"], pair["note"]) == (None, None, note)
+    assert line["note"] == f"not computable: {note}"
     assert [found[key] for key in ("shared", "known_instances", "buffered")] == [2, 0, 2]
     assert section.notes[:2] == (
         "Every send was over before its receive began: messages were buffered, no rank waited.",

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: Builder) -> None:
@@ -12,39 +12,22 @@ def test_a_collective_that_ends_before_another_rank_began_is_a_violation(build: 
     build.collective({0: (100, 130), 1: (60, 100)})
     build.collective({0: (200, 230), 1: (250, 260)}, op="broadcast")
     shared = {
-        "from_local_ns": None,
-        "reference_rank": 0,
-        "drift_ppm": 0.0,
-        "bound_ns": None,
-        "residual_p50_ns": None,
-        "method": "test",
-        "instances": 2,
-        "disagreement_max_ns": None,
-    }
+        "from_local_ns": None, "reference_rank": 0, "drift_ppm": 0.0, "bound_ns": None,
+        "residual_p50_ns": None, "method": "test", "instances": 2, "disagreement_max_ns": None,
+    }  # fmt: skip
     assert rows(build.con, "clock_quality") == [
         shared
         | {
-            "rank": 0,
-            "offset_ns": 0,
-            "residual_p95_ns": 5,
-            "anchors": 10,
-            "status": "aligned",
-            "violations": 1,
-            "violation_max_ns": 20,
-            "disagreements": 0,
+            "rank": 0, "offset_ns": 0, "residual_p95_ns": 5, "anchors": 10, "status": "aligned",
+            "violations": 1, "violation_max_ns": 20, "disagreements": 0,
         },
         shared
         | {
-            "rank": 1,
-            "offset_ns": 40,
-            "residual_p95_ns": None,
-            "anchors": 0,
-            "status": "wall clock",
-            "violations": 0,
-            "violation_max_ns": None,
+            "rank": 1, "offset_ns": 40, "residual_p95_ns": None, "anchors": 0,
+            "status": "wall clock", "violations": 0, "violation_max_ns": None,
             "disagreements": None,
         },
-    ]
+    ]  # fmt: skip
 
 
 def test_a_wait_that_the_clocks_and_the_durations_tell_differently_is_counted(
@@ -65,13 +48,8 @@ def test_a_wait_that_the_clocks_and_the_durations_tell_differently_is_counted(
 def test_a_rank_whose_clock_nobody_looked_at_is_unaligned(build: Builder) -> None:
     build.rank(0)
     build.con.execute("DELETE FROM clocks")
-    [row] = rows(build.con, "clock_quality")
-    assert (row["rank"], row["status"], row["offset_ns"], row["anchors"]) == (
-        0,
-        "unaligned",
-        None,
-        0,
-    )
+    columns = "rank status offset_ns anchors"
+    assert told(build.con, "clock_quality", columns) == [(0, "unaligned", None, 0)]
 
 
 def test_every_piece_of_a_clock_is_a_row(build: Builder) -> None:

@@ -30,20 +30,11 @@ def test_messages_go_from_the_sender_to_the_receiver(build: Builder) -> None:
     got = rows(build.con, "comm_matrix")
     assert got == [
         {
-            "group_id": 0,
-            "op": "send_recv",
-            "from_rank": 0,
-            "to_rank": 1,
-            "messages": 2,
-            "bytes": 1000,
-            "transfer_ns": 60 + 40,
-            "busy_ns": 120,
-            "transfer_p50_ns": 40,
-            "bandwidth_gbps": 10.0,
-            "parts": "message",
-            "note": None,
+            "group_id": 0, "op": "send_recv", "from_rank": 0, "to_rank": 1, "messages": 2,
+            "bytes": 1000, "transfer_ns": 60 + 40, "busy_ns": 120, "transfer_p50_ns": 40,
+            "bandwidth_gbps": 10.0, "parts": "message", "note": None,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_one_side_of_a_message_is_enough(build: Builder) -> None:

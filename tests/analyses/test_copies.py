@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.marks import first_at_once
 
 
@@ -22,25 +22,12 @@ def test_every_column_of_pinned_and_pageable_copies(build: Builder) -> None:
     _copy(build, (500, 510), "Memcpy HtoD (Pageable -> Device)", 10)
     pinned, pageable = rows(build.con, "copies")
     assert pinned == {
-        "rank": 0,
-        "kind": "memcpy",
-        "copy_kind": "HtoD",
-        "host_memory": "pinned",
-        "interval_start_ns": 50,
-        "count": 2,
-        "bytes": 1100,
-        "bytes_max": 1000,
-        "time_ns": 150,
-        "min_ns": 50,
-        "p50_ns": 50,
-        "max_ns": 100,
-        "rate_gbps": 1100 / 150,
-        "rate_p50_gbps": 2.0,
-        "rate_max_gbps": 10.0,
-        "compute_overlap_ns": 100,
-        "hidden_fraction": 100 / 150,
+        "rank": 0, "kind": "memcpy", "copy_kind": "HtoD", "host_memory": "pinned",
+        "interval_start_ns": 50, "count": 2, "bytes": 1100, "bytes_max": 1000, "time_ns": 150,
+        "min_ns": 50, "p50_ns": 50, "max_ns": 100, "rate_gbps": 1100 / 150, "rate_p50_gbps": 2.0,
+        "rate_max_gbps": 10.0, "compute_overlap_ns": 100, "hidden_fraction": 100 / 150,
         "note": None,
-    }
+    }  # fmt: skip
     assert (pageable["host_memory"], pageable["compute_overlap_ns"]) == ("pageable", 0)
 
 
@@ -59,8 +46,7 @@ def test_the_kind_of_host_memory(
 ) -> None:
     build.rank(0)
     _copy(build, (0, 10), name, 10, args=args)
-    [row] = rows(build.con, "copies")
-    assert row["host_memory"] == want
+    assert told(build.con, "copies", "host_memory") == [(want,)]
 
 
 def test_compute_on_several_streams_counts_once(build: Builder) -> None:
@@ -70,8 +56,7 @@ def test_compute_on_several_streams_counts_once(build: Builder) -> None:
     _copy(build, (5, 100), "Memcpy DtoD", 10)
     _copy(build, (30, 40), "Memcpy DtoD", 10)
     _copy(build, (72, 80), "Memcpy DtoD", 10)
-    [row] = rows(build.con, "copies")
-    assert (row["time_ns"], row["compute_overlap_ns"]) == (113, 65 + 10 + 10)
+    assert told(build.con, "copies", "time_ns compute_overlap_ns") == [(113, 65 + 10 + 10)]
 
 
 def test_the_rate_over_time_spreads_a_copy_over_the_stretches_it_reaches(build: Builder) -> None:
@@ -105,5 +90,4 @@ def test_without_bytes_there_is_no_rate(build: Builder) -> None:
 def test_a_copy_without_length_has_no_rate(build: Builder) -> None:
     build.rank(0)
     _copy(build, (5, 5), "Memcpy HtoD", 8)
-    [row] = rows(build.con, "copies")
-    assert (row["bytes"], row["rate_gbps"], row["hidden_fraction"]) == (8, None, None)
+    assert told(build.con, "copies", "bytes rate_gbps hidden_fraction") == [(8, None, None)]

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 US = 1_000
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
@@ -32,19 +32,11 @@ def test_loading_and_the_idle_time_it_causes(build: Builder) -> None:
             "note": None,
         },
         {
-            "rank": 0,
-            "step": 2,
-            "window_ns": 50_000,
-            "loading_ns": 0,
-            "loads": 0,
-            "longest_ns": None,
-            "loading_op": None,
-            "loading_share": 0.0,
-            "gpu_idle_ns": 0,
-            "gpu_idle_share": 0.0,
-            "note": None,
+            "rank": 0, "step": 2, "window_ns": 50_000, "loading_ns": 0, "loads": 0,
+            "longest_ns": None, "loading_op": None, "loading_share": 0.0, "gpu_idle_ns": 0,
+            "gpu_idle_share": 0.0, "note": None,
         },
-    ]
+    ]  # fmt: skip
 
 
 def test_loading_is_cut_at_the_window_and_overlapping_ranges_count_once(build: Builder) -> None:
@@ -54,9 +46,7 @@ def test_loading_is_cut_at_the_window_and_overlapping_ranges_count_once(build: B
     build.gpu(0, (0, 100))
     build.host(0, (40, 60), "data_loading", kind="nvtx")
     build.host(0, (55, 70), "prefetch_batch", kind="nvtx", tid=2)
-    got = rows(build.con, "data_loading")
-    names = ("step", "loading_ns", "loads", "longest_ns", "loading_op")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    assert told(build.con, "data_loading", "step loading_ns loads longest_ns loading_op") == [
         (1, 10, 1, 10, "data_loading"),
         (2, 20, 0, 10, "data_loading"),
     ]

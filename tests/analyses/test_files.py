@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 FILES = """
     INSERT INTO sources VALUES
@@ -15,8 +15,8 @@ FILES = """
 
 def test_how_much_is_missing_of_a_file_that_was_cut_is_not_known(build: Builder) -> None:
     build.con.execute(FILES)
-    keys = ("path", "status", "events_read", "events_stored", "events_skipped", "message")
-    assert [tuple(row[key] for key in keys) for row in rows(build.con, "files")] == [
+    columns = "path status events_read events_stored events_skipped message"
+    assert told(build.con, "files", columns) == [
         ("a.json", "partial", 20, 10, 10, "lost"),
         ("b.json", "partial", 20, 18, None, "cut"),
     ]

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, found_by, rows
+from tests.analyses.builders import Builder, found_by, rows, told
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.analyses import find, rules
@@ -255,7 +255,7 @@ def test_what_costs_too_little_is_left_out(build: Builder) -> None:
     for rank in range(2):
         for step in range(4):
             _compute(build, rank, step, 1000 * US)
-    assert [(r["rule"], r["cost_ns"], r["evidence"]) for r in rows(build.con, "findings")] == [
+    assert told(build.con, "findings", "rule cost_ns evidence") == [
         ("compute_bound", None, "Compute runs for 100.0% of the step")
     ]
 

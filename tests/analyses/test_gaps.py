@@ -59,39 +59,19 @@ def test_a_gap_names_what_ran_before_and_after_and_what_the_host_did(build: Buil
     build.host(0, (30 * US, 80 * US), "aten::linear", depth=1)
     build.host(0, (31 * US, 40 * US), "aten::t", depth=2)
     whole = {
-        "rank": 0,
-        "device": 0,
-        "stream": None,
-        "step": 1,
-        "after_op": "first",
-        "before_op": "second",
-        "launch_start_ns": 70_000,
-        "sync_op": None,
-        "waited_for_op": None,
-        "timeline": "gpu",
-        "after_op_id": 2,
-        "before_op_id": 4,
-        "whole_ns": 80_000,
-    }
+        "rank": 0, "device": 0, "stream": None, "step": 1, "after_op": "first",
+        "before_op": "second", "launch_start_ns": 70_000, "sync_op": None, "waited_for_op": None,
+        "timeline": "gpu", "after_op_id": 2, "before_op_id": 4, "whole_ns": 80_000,
+    }  # fmt: skip
     # until the launch has returned it is the host's, of which aten::linear covers 45 of 55 us
     host = {
-        "start_ns": 20_000,
-        "end_ns": 75_000,
-        "duration_ns": 55_000,
-        "cause": "launch_bound",
-        "host_op": "aten::linear",
-        "host_op_kind": "op",
-        "host_op_ns": 45_000,
-    }
+        "start_ns": 20_000, "end_ns": 75_000, "duration_ns": 55_000, "cause": "launch_bound",
+        "host_op": "aten::linear", "host_op_kind": "op", "host_op_ns": 45_000,
+    }  # fmt: skip
     device = {
-        "start_ns": 75_000,
-        "end_ns": 100_000,
-        "duration_ns": 25_000,
-        "cause": "kernel_delay",
-        "host_op": None,
-        "host_op_kind": None,
-        "host_op_ns": None,
-    }
+        "start_ns": 75_000, "end_ns": 100_000, "duration_ns": 25_000, "cause": "kernel_delay",
+        "host_op": None, "host_op_kind": None, "host_op_ns": None,
+    }  # fmt: skip
     assert _gaps(build) == [whole | host, whole | device]
 
 
@@ -189,16 +169,12 @@ def test_what_the_profiler_recorded_of_its_overhead_counts_where_the_gpu_idled_f
 
 def test_a_host_that_waited_for_the_device_could_not_launch_ahead(build: Builder) -> None:
     waits = [
-        ("cudaStreamSynchronize", "runtime"),
-        ("cudaDeviceSynchronize_v3020", "runtime"),
-        ("cudaEventSynchronize", "runtime"),
-        ("cudaMemcpy", "runtime"),
-        ("cuCtxSynchronize", "driver"),
-        ("hipDeviceSynchronize", "runtime"),
-        ("hipMemcpyWithStream", "runtime"),
-        ("aten::item", "op"),
+        ("cudaStreamSynchronize", "runtime"), ("cudaDeviceSynchronize_v3020", "runtime"),
+        ("cudaEventSynchronize", "runtime"), ("cudaMemcpy", "runtime"),
+        ("cuCtxSynchronize", "driver"), ("hipDeviceSynchronize", "runtime"),
+        ("hipMemcpyWithStream", "runtime"), ("aten::item", "op"),
         ("aten::_local_scalar_dense", "op"),
-    ]
+    ]  # fmt: skip
     for rank, (name, kind) in enumerate(waits):
         _two_kernels(build, 20 * US, 100 * US, launch=(40 * US, 45 * US), rank=rank)
         build.host(rank, (11 * US, 25 * US), name, kind=kind, depth=1)

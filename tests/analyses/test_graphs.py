@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def _launch(build: Builder, at: tuple[int, int]) -> int:
@@ -17,26 +17,12 @@ def test_every_column_of_a_graph_launched_twice(build: Builder) -> None:
         build.gpu(0, (origin + 130, origin + 140), name="a", launch=call)
     assert rows(build.con, "graphs") == [
         {
-            "rank": 0,
-            "device": 0,
-            "call": "cudaGraphLaunch",
-            "graph": None,
-            "ops_per_launch": 3,
-            "launches": 2,
-            "gpu_ops": 6,
-            "kernel_names": 2,
-            "streams": 2,
-            "device_ns": 80,
-            "span_total_ns": 80,
-            "span_p50_ns": 40,
-            "idle_in_span_ns": 10,
-            "call_total_ns": 60,
-            "call_p50_ns": 30,
-            "call_per_op_ns": 10.0,
-            "launches_saved": 4,
-            "note": None,
+            "rank": 0, "device": 0, "call": "cudaGraphLaunch", "graph": None, "ops_per_launch": 3,
+            "launches": 2, "gpu_ops": 6, "kernel_names": 2, "streams": 2, "device_ns": 80,
+            "span_total_ns": 80, "span_p50_ns": 40, "idle_in_span_ns": 10, "call_total_ns": 60,
+            "call_p50_ns": 30, "call_per_op_ns": 10.0, "launches_saved": 4, "note": None,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_graphs_are_told_apart_by_their_number_or_their_size(build: Builder) -> None:
@@ -58,9 +44,8 @@ def test_what_the_trace_hides_is_said(build: Builder) -> None:
     build.gpu(0, (100, 200), name="CUDA graph", launch=_launch(build, (0, 10)))
     build.gpu(0, (300, 310), name="node", graph_node=5)
     _launch(build, (400, 410))
-    names = ("call", "ops_per_launch", "launches", "device_ns", "launches_saved", "note")
-    got = rows(build.con, "graphs")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    columns = "call ops_per_launch launches device_ns launches_saved note"
+    assert told(build.con, "graphs", columns) == [
         (
             "cudaGraphLaunch",
             1,
@@ -71,14 +56,9 @@ def test_what_the_trace_hides_is_said(build: Builder) -> None:
         ),
         (None, None, None, 10, None, "the launching calls are not in the trace"),
         (
-            "cudaGraphLaunch",
-            0,
-            1,
-            None,
-            None,
-            "no GPU op of these launches is in the trace",
+            "cudaGraphLaunch", 0, 1, None, None, "no GPU op of these launches is in the trace",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def test_a_run_without_graphs_has_no_rows(build: Builder) -> None:

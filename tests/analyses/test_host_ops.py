@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 @pytest.fixture
@@ -26,17 +26,9 @@ def linear(build: Builder) -> Builder:
 
 def test_every_column(linear: Builder) -> None:
     names = (
-        "op",
-        "count",
-        "host_total_ns",
-        "host_self_ns",
-        "device_total_ns",
-        "device_self_ns",
-        "gpu_ops",
-        "backward_ops",
-        "device_backward_ns",
-        "note",
-    )
+        "op", "count", "host_total_ns", "host_self_ns", "device_total_ns", "device_self_ns",
+        "gpu_ops", "backward_ops", "device_backward_ns", "note",
+    )  # fmt: skip
     no_arrows = "no arrows lead from it to a backward operator"
     got = rows(linear.con, "host_ops")
     assert [tuple(row[name] for name in names) for row in got] == [
@@ -64,10 +56,8 @@ def test_calls_of_several_ranks_add_up_under_one_name(build: Builder) -> None:
             op = build.host(rank, (start, start + 10 + rank), "aten::mm")
             call = build.launch(rank, (start + 1, start + 2), parent_id=op)
             build.gpu(rank, (start + 50, start + 60), launch=call)
-    [row] = rows(build.con, "host_ops")
-    assert (row["count"], row["ranks"], row["gpu_ops"]) == (4, 2, 4)
-    assert (row["host_total_ns"], row["host_self_ns"]) == (42, 38)
-    assert (row["device_total_ns"], row["device_self_ns"]) == (40, 40)
+    columns = "count ranks gpu_ops host_total_ns host_self_ns device_total_ns device_self_ns"
+    assert told(build.con, "host_ops", columns) == [(4, 2, 4, 42, 38, 40, 40)]
 
 
 def test_calls_at_the_edges_of_neighbours_are_not_shared(build: Builder) -> None:
@@ -114,16 +104,8 @@ def modules(build: Builder) -> Builder:
 
 
 def test_modules_have_their_device_time_and_that_of_their_backward_pass(modules: Builder) -> None:
-    names = (
-        "op",
-        "host_total_ns",
-        "host_self_ns",
-        "device_total_ns",
-        "device_self_ns",
-        "device_backward_ns",
-    )
-    got = rows(modules.con, "host_ops", kind="module")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    columns = "op host_total_ns host_self_ns device_total_ns device_self_ns device_backward_ns"
+    assert told(modules.con, "host_ops", columns, kind="module") == [
         ("nn.Module: Model_0", 100, 40, 52, 0, 100),
         ("nn.Module: Linear_0", 50, 30, 47, 40, 100),
         ("nn.Module: Linear_1", 20, 20, 7, 7, 100),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows, unchanging
+from tests.analyses.builders import Builder, rows, told, unchanging
 
 
 def _rank(build: Builder) -> None:
@@ -64,8 +64,7 @@ def test_idle_time_before_what_was_queued_before_the_recording_is_told_apart(
     build.gpu(0, (60_000, 70_000), correlation=4)
     launch = build.launch(0, (20_000, 21_000), correlation=9)
     build.gpu(0, (110_000, 120_000), launch=launch, correlation=9)
-    got = rows(build.con, "idle_causes")
-    assert [(row["cause"], row["idle_ns"]) for row in got] == [
+    assert told(build.con, "idle_causes", "cause idle_ns") == [
         # from the first launch to the early op
         ("began_before", 40_000),
         # between that and the launched one, which is the first that its stream was given while it

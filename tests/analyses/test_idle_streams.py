@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 US = 1_000
 
@@ -14,24 +14,12 @@ def test_each_class_of_idle_time(build: Builder) -> None:
     build.gpu(0, (120 * US, 130 * US), launch=build.launch(0, (33 * US, 34 * US)))
     assert rows(build.con, "idle_streams") == [
         {
-            "rank": 0,
-            "device": 0,
-            "stream": 7,
-            "ops": 4,
-            "span_ns": 130_000,
-            "busy_ns": 35_000,
-            "idle_ns": 95_000,
-            "host_wait_ns": 40_000,
-            "kernel_wait_ns": 5_000,
-            "other_ns": 50_000,
-            "host_waits": 1,
-            "kernel_waits": 1,
-            "others": 1,
-            "idle_share": 95 / 130,
-            "unlaunched": 0,
-            "note": None,
+            "rank": 0, "device": 0, "stream": 7, "ops": 4, "span_ns": 130_000, "busy_ns": 35_000,
+            "idle_ns": 95_000, "host_wait_ns": 40_000, "kernel_wait_ns": 5_000, "other_ns": 50_000,
+            "host_waits": 1, "kernel_waits": 1, "others": 1, "idle_share": 95 / 130,
+            "unlaunched": 0, "note": None,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_the_threshold_is_exclusive_and_a_launch_at_the_end_is_queued(build: Builder) -> None:
@@ -58,8 +46,7 @@ def test_streams_and_devices_are_apart(build: Builder) -> None:
     for device, stream in ((0, 7), (0, 8), (1, 7)):
         build.gpu(0, (0, 10), device=device, stream=stream)
         build.gpu(0, (15, 20), device=device, stream=stream)
-    got = rows(build.con, "idle_streams")
-    assert [(r["device"], r["stream"], r["idle_ns"]) for r in got] == [
+    assert told(build.con, "idle_streams", "device stream idle_ns") == [
         (0, 7, 5),
         (0, 8, 5),
         (1, 7, 5),

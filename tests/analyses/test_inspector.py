@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def _inspected(build: Builder, lengths_us: dict[int, list[int]], bytes_: int = 4000) -> None:
@@ -49,9 +49,5 @@ def test_what_the_traces_lack_is_said(build: Builder) -> None:
         build.rank(rank)
     build.collective({0: (0, 20_000), 1: (10_000, 20_000)}, bytes_=4000)
     _inspected(build, {0: [20], 1: [10]}, bytes_=8000)
-    [row] = rows(build.con, "inspector")
-    assert (row["calls"], row["ratio"], row["note"]) == (
-        0,
-        None,
-        "the traces have no such operation",
-    )
+    columns = "calls ratio note"
+    assert told(build.con, "inspector", columns) == [(0, None, "the traces have no such operation")]

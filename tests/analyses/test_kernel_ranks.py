@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.conftest import Recorded
 
 
@@ -16,9 +16,9 @@ def _three_ranks(build: Builder) -> None:
 
 def test_the_medians_of_the_ranks_stand_beside_the_median_rank(build: Builder) -> None:
     _three_ranks(build)
-    keys = ("place", "kernel", "rank", "count", "total_ns", "p50_ns", "usual_p50_ns", "ratio")
     # a kernel of one rank has nothing beside it, and one that communicates waits
-    assert [tuple(row[key] for key in keys) for row in rows(build.con, "kernel_ranks")] == [
+    columns = "place kernel rank count total_ns p50_ns usual_p50_ns ratio"
+    assert told(build.con, "kernel_ranks", columns) == [
         (1, "gemm", 0, 3, 60, 20, 20, 1.0),
         (1, "gemm", 1, 3, 70, 20, 20, 1.0),
         (1, "gemm", 2, 3, 80, 20, 20, 1.0),
@@ -47,9 +47,9 @@ def test_the_top_kernels_of_a_rank_and_how_far_they_are_above_the_median_rank(
     build: Builder,
 ) -> None:
     _three_ranks(build)
-    keys = ("kernel", "rank", "total_ns", "usual_total_ns", "excess_ns")
     # 60, 70 and 80; 5, 10 and 15
-    assert [tuple(row[key] for key in keys) for row in rows(build.con, "kernel_ranks", rank=2)] == [
+    columns = "kernel rank total_ns usual_total_ns excess_ns"
+    assert told(build.con, "kernel_ranks", columns, rank=2) == [
         ("gemm", 2, 80, 70, 10),
         ("norm", 2, 15, 10, 5),
     ]

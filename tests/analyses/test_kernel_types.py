@@ -24,26 +24,15 @@ def test_every_combination_of_three(build: Builder) -> None:
     build.gpu(0, (85, 90))
     got = rows(build.con, "kernel_types", window="span")
     assert [(r["kernel_type"], r["time_ns"]) for r in got] == [
-        ("compute", 15),
-        ("memory", 15),
-        ("compute overlapping communication", 10),
+        ("compute", 15), ("memory", 15), ("compute overlapping communication", 10),
         ("compute overlapping communication overlapping memory", 10),
-        ("compute overlapping memory", 10),
-        ("idle", 10),
-        ("communication", 5),
+        ("compute overlapping memory", 10), ("idle", 10), ("communication", 5),
         ("communication overlapping memory", 5),
-    ]
+    ]  # fmt: skip
     assert got[0] == {
-        "rank": 0,
-        "step": None,
-        "kernel_type": "compute",
-        "time_ns": 15,
-        "window_ns": 80,
-        "window_share": 15 / 80,
-        "busy_share": 15 / 70,
-        "timeline": "gpu",
-        "note": None,
-    }
+        "rank": 0, "step": None, "kernel_type": "compute", "time_ns": 15, "window_ns": 80,
+        "window_share": 15 / 80, "busy_share": 15 / 70, "timeline": "gpu", "note": None,
+    }  # fmt: skip
     assert got[5]["busy_share"] is None
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.analyses.memory_events import memory_event
 
 
@@ -24,30 +24,18 @@ def run(build: Builder) -> Builder:
 def test_every_column(run: Builder) -> None:
     assert rows(run.con, "memory") == [
         {
-            "rank": 0,
-            "device": "cuda:0",
-            "step": None,
-            "events": 5,
-            "allocations": 3,
-            "allocation_bytes": 500,
-            "first_allocated_bytes": 100,
-            "last_allocated_bytes": 50,
-            "peak_allocated_bytes": 450,
-            "peak_at_ns": 40,
-            "reserved_at_peak_bytes": 500,
-            "peak_reserved_bytes": 1000,
-            "fragmentation_at_peak": 0.1,
-            "fragmentation_max": 0.9,
-            "note": None,
-            "on_host": False,
+            "rank": 0, "device": "cuda:0", "step": None, "events": 5, "allocations": 3,
+            "allocation_bytes": 500, "first_allocated_bytes": 100, "last_allocated_bytes": 50,
+            "peak_allocated_bytes": 450, "peak_at_ns": 40, "reserved_at_peak_bytes": 500,
+            "peak_reserved_bytes": 1000, "fragmentation_at_peak": 0.1, "fragmentation_max": 0.9,
+            "note": None, "on_host": False,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_each_step_has_its_peak(run: Builder) -> None:
-    got = rows(run.con, "memory", per="step")
-    names = ("step", "events", "peak_allocated_bytes", "peak_at_ns", "last_allocated_bytes")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    columns = "step events peak_allocated_bytes peak_at_ns last_allocated_bytes"
+    assert told(run.con, "memory", columns, per="step") == [
         (None, 1, 50, 50, 50),
         (1, 2, 400, 20, 400),
         (2, 2, 450, 40, 450),

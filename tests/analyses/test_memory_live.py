@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.analyses.memory_events import memory_event
 from tests.conftest import Recorded
 
@@ -21,45 +21,21 @@ def test_what_is_live_at_the_peak_by_operator(build: Builder) -> None:
     memory_event(build, 300, 50, 2, 200)
     assert rows(build.con, "memory_live") == [
         {
-            "rank": 0,
-            "device": "cuda:0",
-            "host_op": None,
-            "range": None,
-            "bytes": 100,
-            "blocks": None,
-            "largest_bytes": None,
-            "share": 100 / 210,
-            "peak_at_ns": 57,
-            "ambiguous_blocks": None,
-            "note": "allocated before the recording began",
+            "rank": 0, "device": "cuda:0", "host_op": None, "range": None, "bytes": 100,
+            "blocks": None, "largest_bytes": None, "share": 100 / 210, "peak_at_ns": 57,
+            "ambiguous_blocks": None, "note": "allocated before the recording began",
         },
         {
-            "rank": 0,
-            "device": "cuda:0",
-            "host_op": "aten::mm",
-            "range": "forward",
-            "bytes": 60,
-            "blocks": 1,
-            "largest_bytes": 60,
-            "share": 60 / 210,
-            "peak_at_ns": 57,
-            "ambiguous_blocks": 0,
-            "note": None,
+            "rank": 0, "device": "cuda:0", "host_op": "aten::mm", "range": "forward", "bytes": 60,
+            "blocks": 1, "largest_bytes": 60, "share": 60 / 210, "peak_at_ns": 57,
+            "ambiguous_blocks": 0, "note": None,
         },
         {
-            "rank": 0,
-            "device": "cuda:0",
-            "host_op": "aten::add",
-            "range": "forward",
-            "bytes": 50,
-            "blocks": 2,
-            "largest_bytes": 30,
-            "share": 50 / 210,
-            "peak_at_ns": 57,
-            "ambiguous_blocks": 0,
-            "note": None,
+            "rank": 0, "device": "cuda:0", "host_op": "aten::add", "range": "forward", "bytes": 50,
+            "blocks": 2, "largest_bytes": 30, "share": 50 / 210, "peak_at_ns": 57,
+            "ambiguous_blocks": 0, "note": None,
         },
-    ]
+    ]  # fmt: skip
 
 
 def test_operators_of_two_threads_are_ambiguous_and_none_is_said(build: Builder) -> None:
@@ -68,9 +44,7 @@ def test_operators_of_two_threads_are_ambiguous_and_none_is_said(build: Builder)
     build.host(0, (10, 50), "aten::add", tid=2)
     memory_event(build, 20, 8, 1, 8)
     memory_event(build, 200, 4, 2, 12)
-    names = ("host_op", "bytes", "ambiguous_blocks", "note")
-    got = rows(build.con, "memory_live")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    assert told(build.con, "memory_live", "host_op bytes ambiguous_blocks note") == [
         ("aten::add", 8, 1, None),
         (None, 4, 0, "allocated while no operator ran"),
     ]
@@ -83,9 +57,8 @@ def test_a_range_of_another_thread_is_not_around_the_operator(build: Builder) ->
     build.host(0, (15, 90), "gloo:all_reduce", kind="annotation", tid=2)
     memory_event(build, 20, 8, 1, 8)
     memory_event(build, 60, 4, 2, 12)
-    got = rows(build.con, "memory_live")
     # of what no operator allocated, nobody knows the thread
-    assert [(row["host_op"], row["range"]) for row in got] == [
+    assert told(build.con, "memory_live", "host_op range") == [
         ("aten::mm", "backward"),
         (None, "gloo:all_reduce"),
     ]

@@ -32,24 +32,12 @@ def test_an_operator_has_the_kernels_launched_in_its_time_on_its_thread(build: B
     assert rows(build.con, "op_work") == [
         left | {"step": None, "class": "other", "kernels": 1, "device_ns": 4},
         {
-            "rank": 0,
-            "step": 3,
-            "op_id": op,
-            "op": "triton_tem_mm",
-            "dims": "[[2,2],[2,2]]",
-            "dtype": "bf16",
-            "class": "attention",
-            "kind": "model",
-            "opaque": False,
-            "calls": 1,
-            "kernels": 3,
-            "device_ns": 100,
-            "flops": 1000,
-            "bytes": 500,
-            "reason": None,
+            "rank": 0, "step": 3, "op_id": op, "op": "triton_tem_mm", "dims": "[[2,2],[2,2]]",
+            "dtype": "bf16", "class": "attention", "kind": "model", "opaque": False, "calls": 1,
+            "kernels": 3, "device_ns": 100, "flops": 1000, "bytes": 500, "reason": None,
         },
         left | {"step": 3, "class": "norm", "kernels": 2, "device_ns": 30},
-    ]
+    ]  # fmt: skip
 
 
 def test_of_counted_operators_inside_each_other_the_outermost_counts(build: Builder) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder, rows, unchanging
+from tests.analyses.builders import Builder, rows, told, unchanging
 from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.replay.engine import replay
@@ -182,11 +182,10 @@ def test_work_without_a_record_makes_what_follows_unknown(build: Builder) -> Non
     assert (row["cause"], row["cause_detail"]) == ("launched_late", "the compute that follows")
     # what was launched at 50 may have run beside the call
     build.launch(0, (50 * US, 51 * US), correlation=5)
-    [row] = rows(build.con, "exposed_causes")
-    assert (row["cause"], row["cause_detail"]) == (
-        "unknown",
-        "what was launched has no record",
-    )
+    columns = "cause cause_detail"
+    assert told(build.con, "exposed_causes", columns) == [
+        ("unknown", "what was launched has no record")
+    ]
 
 
 def test_as_much_as_possible_is_served_in_time() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.analyses.memory_events import memory_event
 from tests.conftest import MakeOnce
 from tests.marks import first_at_once
@@ -142,19 +142,14 @@ def test_the_parts_of_a_drifting_rank_by_hand(build: Builder) -> None:
     build.gpu(0, (0, 300_000_000))
     build.gpu(0, (250_000_000, 400_000_000), "memory", stream=8)
     build.gpu(0, (900_000_000, second))
-    (row,) = rows(build.con, "breakdown")
-    assert (row["window_start_ns"], row["window_ns"]) == (OFFSET_NS, second)
-    assert (row["compute_ns"], row["exposed_memory_ns"], row["idle_ns"]) == (
-        400_000_000,
-        100_000_000,
-        500_000_000,
-    )
-    (gap,) = rows(build.con, "gaps")
-    assert (gap["start_ns"], gap["end_ns"], gap["duration_ns"]) == (
-        400_000_000 + OFFSET_NS + 20_000,
-        900_000_000 + OFFSET_NS + 45_000,
-        500_000_000,
-    )
+    columns = "window_start_ns window_ns compute_ns exposed_memory_ns idle_ns"
+    assert told(build.con, "breakdown", columns) == [
+        (OFFSET_NS, second, 400_000_000, 100_000_000, 500_000_000)
+    ]
+    columns = "start_ns end_ns duration_ns"
+    assert told(build.con, "gaps", columns) == [
+        (400_000_000 + OFFSET_NS + 20_000, 900_000_000 + OFFSET_NS + 45_000, 500_000_000)
+    ]
 
 
 def test_moments_follow_the_clock_row_they_lie_in(build: Builder) -> None:

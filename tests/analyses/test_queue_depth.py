@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def _launch(build: Builder, call: tuple[int, int], start: int, stream: int = 7) -> None:
@@ -15,24 +15,12 @@ def test_depth_over_the_time_of_a_stream(build: Builder) -> None:
     _launch(build, (60, 62), 80)
     assert rows(build.con, "queue_depth", queue_limit=2) == [
         {
-            "rank": 0,
-            "device": 0,
-            "stream": 7,
-            "interval_start_ns": 0,
-            "window_ns": 80,
-            "launches": 3,
-            "depth_max": 2,
-            "depth_mean": (10 + 2 * 20 + 10 + 20) / 80,
-            "depth_p50": 1,
-            "empty_ns": 20,
-            "empty_launches": 2,
-            "full_ns": 20,
-            "blocked_launches": 0,
-            "blocked_ns": 0,
-            "unlaunched": 0,
-            "note": None,
+            "rank": 0, "device": 0, "stream": 7, "interval_start_ns": 0, "window_ns": 80,
+            "launches": 3, "depth_max": 2, "depth_mean": (10 + 2 * 20 + 10 + 20) / 80,
+            "depth_p50": 1, "empty_ns": 20, "empty_launches": 2, "full_ns": 20,
+            "blocked_launches": 0, "blocked_ns": 0, "unlaunched": 0, "note": None,
         }
-    ]
+    ]  # fmt: skip
     [row] = rows(build.con, "queue_depth", queue_limit=1)
     assert (row["full_ns"], row["blocked_launches"], row["blocked_ns"]) == (60, 1, 2)
 
@@ -42,9 +30,8 @@ def test_intervals_add_up_to_the_whole(build: Builder) -> None:
     _launch(build, (0, 5), 30)
     _launch(build, (10, 12), 40)
     _launch(build, (60, 62), 80)
-    got = rows(build.con, "queue_depth", interval_ns=25)
-    names = ("interval_start_ns", "window_ns", "launches", "depth_max", "depth_mean", "empty_ns")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    columns = "interval_start_ns window_ns launches depth_max depth_mean empty_ns"
+    assert told(build.con, "queue_depth", columns, interval_ns=25) == [
         (0, 25, 2, 2, 40 / 25, 0),
         (25, 25, 0, 2, 20 / 25, 10),
         (50, 25, 1, 1, 15 / 25, 10),
@@ -70,5 +57,4 @@ def test_streams_have_their_own_queues(build: Builder) -> None:
     build.rank(0)
     _launch(build, (0, 5), 30, stream=7)
     _launch(build, (10, 12), 20, stream=8)
-    got = rows(build.con, "queue_depth")
-    assert [(row["stream"], row["window_ns"]) for row in got] == [(7, 30), (8, 10)]
+    assert told(build.con, "queue_depth", "stream window_ns") == [(7, 30), (8, 10)]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def test_ranges_are_projected_on_the_work_launched_in_them(build: Builder) -> None:
@@ -21,48 +21,20 @@ def test_ranges_are_projected_on_the_work_launched_in_them(build: Builder) -> No
     build.gpu(0, (500, 600), launch=build.launch(0, (60, 65), tid=2))
     assert rows(build.con, "ranges") == [
         {
-            "rank": 0,
-            "kind": "nvtx",
-            "domain": None,
-            "range": "forward",
-            "count": 2,
-            "host_total_ns": 150,
-            "host_min_ns": 50,
-            "host_p50_ns": 50,
-            "host_max_ns": 100,
-            "with_gpu": 1,
-            "with_gpu_host_ns": 100,
-            "gpu_span_total_ns": 62,
-            "gpu_span_min_ns": 62,
-            "gpu_span_p50_ns": 62,
-            "gpu_span_max_ns": 62,
-            "gpu_ops_ns": 87,
-            "launches": 2,
-            "gpu_ops": 3,
-            "note": None,
+            "rank": 0, "kind": "nvtx", "domain": None, "range": "forward", "count": 2,
+            "host_total_ns": 150, "host_min_ns": 50, "host_p50_ns": 50, "host_max_ns": 100,
+            "with_gpu": 1, "with_gpu_host_ns": 100, "gpu_span_total_ns": 62, "gpu_span_min_ns": 62,
+            "gpu_span_p50_ns": 62, "gpu_span_max_ns": 62, "gpu_ops_ns": 87, "launches": 2,
+            "gpu_ops": 3, "note": None,
         },
         {
-            "rank": 0,
-            "kind": "nvtx",
-            "domain": "model",
-            "range": "layer",
-            "count": 1,
-            "host_total_ns": 30,
-            "host_min_ns": 30,
-            "host_p50_ns": 30,
-            "host_max_ns": 30,
-            "with_gpu": 1,
-            "with_gpu_host_ns": 30,
-            "gpu_span_total_ns": 52,
-            "gpu_span_min_ns": 52,
-            "gpu_span_p50_ns": 52,
-            "gpu_span_max_ns": 52,
-            "gpu_ops_ns": 67,
-            "launches": 1,
-            "gpu_ops": 2,
-            "note": None,
+            "rank": 0, "kind": "nvtx", "domain": "model", "range": "layer", "count": 1,
+            "host_total_ns": 30, "host_min_ns": 30, "host_p50_ns": 30, "host_max_ns": 30,
+            "with_gpu": 1, "with_gpu_host_ns": 30, "gpu_span_total_ns": 52, "gpu_span_min_ns": 52,
+            "gpu_span_p50_ns": 52, "gpu_span_max_ns": 52, "gpu_ops_ns": 67, "launches": 1,
+            "gpu_ops": 2, "note": None,
         },
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -96,5 +68,4 @@ def test_a_call_that_begins_with_the_range_or_with_its_end_is_in_it(build: Build
     build.host(0, (10, 20), "range", kind="nvtx")
     for number, at in enumerate((9, 10, 20, 21)):
         build.gpu(0, (100 + number, 101 + number), launch=build.launch(0, (at, at)))
-    [row] = rows(build.con, "ranges")
-    assert (row["launches"], row["gpu_span_total_ns"]) == (2, 2)
+    assert told(build.con, "ranges", "launches gpu_span_total_ns") == [(2, 2)]

@@ -34,22 +34,12 @@ def test_every_column(build: Builder) -> None:
     _steps(build, [100, 100, 160, 100], [50, 50, 45, 50], [20, 20, 20, 20])
     assert rows(build.con, "slow_steps") == [
         {
-            "rank": 0,
-            "step": 2,
-            "window_ns": 225 * US,
-            "median_ns": 170 * US,
-            "excess_ns": 55 * US,
-            "excess_share": 55 / 170,
-            "grew": "compute",
-            "grew_ns": 60 * US,
-            "grew_share": 60 / 55,
-            "compute_ns": 60 * US,
-            "exposed_comm_ns": -5 * US,
-            "exposed_memory_ns": 0,
-            "idle_ns": 0,
-            "slow_ranks": 1,
+            "rank": 0, "step": 2, "window_ns": 225 * US, "median_ns": 170 * US,
+            "excess_ns": 55 * US, "excess_share": 55 / 170, "grew": "compute", "grew_ns": 60 * US,
+            "grew_share": 60 / 55, "compute_ns": 60 * US, "exposed_comm_ns": -5 * US,
+            "exposed_memory_ns": 0, "idle_ns": 0, "slow_ranks": 1,
         }
-    ]
+    ]  # fmt: skip
 
 
 @nightly

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 
 
 def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
@@ -21,24 +21,8 @@ def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
             zip(
                 names,
                 (
-                    5,
-                    3,
-                    0,
-                    31,
-                    10,
-                    20,
-                    30,
-                    1,
-                    2,
-                    10,
-                    10,
-                    20,
-                    1,
-                    "ProfilerStep",
-                    None,
-                    15,
-                    "device",
-                    1,
+                    5, 3, 0, 31, 10, 20, 30, 1, 2, 10, 10, 20, 1, "ProfilerStep", None, 15,
+                    "device", 1,
                 ),
                 strict=True,
             )
@@ -47,37 +31,20 @@ def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
             zip(
                 names,
                 (
-                    6,
-                    1,
-                    22,
-                    30,
-                    8,
-                    8,
-                    8,
-                    2,
-                    0,
-                    None,
-                    None,
-                    None,
-                    None,
-                    "ProfilerStep",
-                    None,
-                    8,
-                    "host",
-                    2,
+                    6, 1, 22, 30, 8, 8, 8, 2, 0, None, None, None, None, "ProfilerStep", None, 8,
+                    "host", 2,
                 ),
                 strict=True,
             )
         ),
-    ]
+    ]  # fmt: skip
 
 
 def test_of_equally_slow_ranks_the_lowest_is_named(build: Builder) -> None:
     for rank in (4, 2, 3):
         build.rank(rank)
         build.step(rank, 1, host=(0, 10), device=(0, 10))
-    [row] = rows(build.con, "steps")
-    assert (row["slowest_rank"], row["device_slowest_rank"]) == (2, 2)
+    assert told(build.con, "steps", "slowest_rank device_slowest_rank") == [(2, 2)]
 
 
 def test_ranks_whose_steps_come_from_different_places(build: Builder) -> None:

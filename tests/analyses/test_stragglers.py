@@ -8,7 +8,7 @@ import pytest
 
 import traceweave
 from tests import simulated_runs
-from tests.analyses.builders import Builder, Interval, rows
+from tests.analyses.builders import Builder, Interval, rows, told
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config
@@ -82,69 +82,15 @@ def test_a_rank_is_charged_with_the_time_that_the_others_waited_for_it_alone(
                 pytest.approx(3 / 9),
             ),
             (
-                0,
-                None,
-                4,
-                1,
-                40,
-                "unknown_idle",
-                False,
-                40,
-                20,
-                0.25,
-                None,
-                None,
-                1.0,
-                1,
-                0.25,
-                0,
-                0.0,
-                None,
-                None,
-                None,
-                3,
-                1,
-                95,
-                95,
-                260,
-                40,
-                0,
-                None,
-                1.0,
+                0, None, 4, 1, 40, "unknown_idle", False, 40, 20, 0.25, None, None, 1.0, 1, 0.25, 0,
+                0.0, None, None, None, 3, 1, 95, 95, 260, 40, 0, None, 1.0,
             ),
             (
-                1,
-                None,
-                3,
-                0,
-                0,
-                None,
-                False,
-                0,
-                None,
-                0.0,
-                NEVER,
-                None,
-                None,
-                0,
-                0.0,
-                0,
-                0.0,
-                None,
-                None,
-                None,
-                2,
-                0,
-                50,
-                50,
-                165,
-                8,
-                0,
-                None,
-                1.0,
+                1, None, 3, 0, 0, None, False, 0, None, 0.0, NEVER, None, None, 0, 0.0, 0, 0.0,
+                None, None, None, 2, 0, 50, 50, 165, 8, 0, None, 1.0,
             ),
         )
-    ]
+    ]  # fmt: skip
 
 
 def _origins(build: Builder, **params: object) -> dict[tuple[int, int | None], tuple[object, ...]]:
@@ -240,9 +186,8 @@ def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
 @nightly
 def test_steps_can_be_told_apart(build: Builder) -> None:
     _three_ranks(build)
-    got = rows(build.con, "stragglers", per="step", queued_ns=0)
-    names = ("rank", "step", "instances", "times_last", "caused_wait_ns")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    columns = "rank step instances times_last caused_wait_ns"
+    assert told(build.con, "stragglers", columns, per="step", queued_ns=0) == [
         (2, 1, 2, 1, 60),
         (2, 2, 2, 1, 50),
         (0, 2, 2, 1, 40),
@@ -280,9 +225,7 @@ def test_persistence_is_told_by_step_by_host_and_by_stage(build: Builder) -> Non
 
 def test_delays_that_the_clocks_cannot_tell_are_below_resolution(build: Builder) -> None:
     _three_ranks(build, residual_ns=31)
-    got = rows(build.con, "stragglers")
-    names = ("rank", "resolved_wait_ns", "below_resolution", "cause", "note")
-    assert [tuple(row[name] for name in names) for row in got] == [
+    assert told(build.con, "stragglers", "rank resolved_wait_ns below_resolution cause note") == [
         (2, 50, True, None, TOO_SMALL),
         (1, 0, False, None, NEVER),
         (0, 0, True, None, TOO_SMALL),
@@ -291,8 +234,7 @@ def test_delays_that_the_clocks_cannot_tell_are_below_resolution(build: Builder)
 
 def test_without_anchors_nothing_is_resolved(build: Builder) -> None:
     _three_ranks(build, residual_ns=None)
-    got = rows(build.con, "stragglers")
-    assert [(r["resolved_wait_ns"], r["below_resolution"]) for r in got] == [
+    assert told(build.con, "stragglers", "resolved_wait_ns below_resolution") == [
         (0, True),
         (0, True),
         (0, False),

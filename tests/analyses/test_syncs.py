@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.marks import first_at_once
 
 
@@ -18,22 +18,12 @@ def test_a_waiting_call_and_the_code_around_it(build: Builder) -> None:
         build.host(0, at, "cuStreamSynchronize", "driver", 5, parent_id=outer)
     assert rows(build.con, "syncs") == [
         {
-            "rank": 0,
-            "call": "cudaStreamSynchronize",
-            "reason": "synchronize",
-            "host_op": "aten::_local_scalar_dense",
-            "annotation": "optimizer",
-            "python": "train.py(10): step",
-            "count": 2,
-            "total_ns": 400,
-            "mean_ns": 200.0,
-            "min_ns": 100,
-            "p50_ns": 100,
-            "max_ns": 300,
-            "copied_bytes": None,
-            "steps": 1,
+            "rank": 0, "call": "cudaStreamSynchronize", "reason": "synchronize",
+            "host_op": "aten::_local_scalar_dense", "annotation": "optimizer",
+            "python": "train.py(10): step", "count": 2, "total_ns": 400, "mean_ns": 200.0,
+            "min_ns": 100, "p50_ns": 100, "max_ns": 300, "copied_bytes": None, "steps": 1,
         }
-    ]
+    ]  # fmt: skip
     assert [row["count"] for row in rows(build.con, "syncs", min_call_ns=101)] == [1]
     assert rows(build.con, "syncs", step=4) == []
 
@@ -68,8 +58,7 @@ def test_ranges_of_other_threads_and_over_before_are_not_around_it(build: Builde
     build.host(0, (0, 40), "aten::add")
     build.host(0, (0, 400), "aten::mul", tid=2)
     build.host(0, (50, 100), "cudaDeviceSynchronize", "runtime", 0)
-    [row] = rows(build.con, "syncs")
-    assert (row["host_op"], row["annotation"], row["python"]) == (None, None, None)
+    assert told(build.con, "syncs", "host_op annotation python") == [(None, None, None)]
 
 
 def test_what_does_not_wait_is_not_there(build: Builder) -> None:

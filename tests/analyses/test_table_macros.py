@@ -89,15 +89,11 @@ def test_the_rows_are_those_of_the_analysis_on_gpus(
 @pytest.mark.parametrize(
     "call",
     [
-        "kernels(rank := 1)",
-        "kernels(per := 'class')",
-        "alpha_beta(min_span := 1.5)",
-        "sequences(length := 3, min_count := 2)",
-        "launches(slow_call_ns := 10000)",
-        "syncs(min_call_ns := 0)",
-        "tp(release_ns := 50000)",
+        "kernels(rank := 1)", "kernels(per := 'class')", "alpha_beta(min_span := 1.5)",
+        "sequences(length := 3, min_count := 2)", "launches(slow_call_ns := 10000)",
+        "syncs(min_call_ns := 0)", "tp(release_ns := 50000)",
     ],
-)
+)  # fmt: skip
 def test_parameters_are_those_of_the_analysis(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], call: str
 ) -> None:

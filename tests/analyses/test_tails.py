@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, rows, told
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
@@ -25,48 +25,18 @@ def test_durations_waits_and_transfers_of_two_instances_on_two_ranks(build: Buil
     build.collective({0: (220, 300), 1: (200, 305)}, bytes_=2047, step=2)
     assert rows(build.con, "tails") == [
         {
-            "op": "all_reduce",
-            "group_id": 0,
-            "bytes_from": 1024,
-            "bytes_to": 2048,
-            "instances": 2,
-            "duration_p50_ns": 80,
-            "duration_p95_ns": 105,
-            "duration_p99_ns": 105,
-            "duration_max_ns": 105,
-            "wait_p50_ns": 0,
-            "wait_p95_ns": 40,
-            "wait_p99_ns": 40,
-            "wait_max_ns": 40,
-            "transfer_p50_ns": 70,
-            "transfer_p95_ns": 85,
-            "transfer_p99_ns": 85,
-            "transfer_max_ns": 85,
-            "tail_ratio": 105 / 80,
-            "last_rank": 0,
-            "last_rank_share": 0.5,
-            "transfer_min_p50_ns": 70,
-            "wait_free_p99_ns": 30,
-            "below_resolution_share": 0.0,
-            "calls": 4,
-            "unmatched_calls": 0,
-            "ranks_seen": 2,
-            "slowest_rank": 1,
-            "slowest_step": 2,
-            "algorithm": None,
-            "protocol": None,
-            "tail_instances": None,
-            "tail_ns": None,
-            "tail_is": None,
-            "tail_is_share": None,
-            "tail_rank": None,
-            "tail_rank_cause": None,
-            "tail_steps": None,
-            "tail_recurs": None,
-            "note": None,
-            "link": None,
+            "op": "all_reduce", "group_id": 0, "bytes_from": 1024, "bytes_to": 2048, "instances": 2,
+            "duration_p50_ns": 80, "duration_p95_ns": 105, "duration_p99_ns": 105,
+            "duration_max_ns": 105, "wait_p50_ns": 0, "wait_p95_ns": 40, "wait_p99_ns": 40,
+            "wait_max_ns": 40, "transfer_p50_ns": 70, "transfer_p95_ns": 85, "transfer_p99_ns": 85,
+            "transfer_max_ns": 85, "tail_ratio": 105 / 80, "last_rank": 0, "last_rank_share": 0.5,
+            "transfer_min_p50_ns": 70, "wait_free_p99_ns": 30, "below_resolution_share": 0.0,
+            "calls": 4, "unmatched_calls": 0, "ranks_seen": 2, "slowest_rank": 1, "slowest_step": 2,
+            "algorithm": None, "protocol": None, "tail_instances": None, "tail_ns": None,
+            "tail_is": None, "tail_is_share": None, "tail_rank": None, "tail_rank_cause": None,
+            "tail_steps": None, "tail_recurs": None, "note": None, "link": None,
         }
-    ]
+    ]  # fmt: skip
 
 
 def test_an_operation_without_partners_has_durations_only(build: Builder) -> None:
@@ -106,23 +76,18 @@ def test_a_rank_alone_waits_for_nobody(build: Builder) -> None:
     build.rank(0)
     build.group(0, [0, 1])
     build.collective({0: (0, 30)})
-    [row] = rows(build.con, "tails")
-    assert (row["instances"], row["wait_max_ns"], row["transfer_max_ns"]) == (1, None, None)
-    assert row["last_rank"] is None
+    columns = "instances wait_max_ns transfer_max_ns last_rank"
+    assert told(build.con, "tails", columns) == [(1, None, None, None)]
 
 
 @first_at_once(2)
 @pytest.mark.parametrize(
     ("size", "bucket"),
     [
-        (0, (0, 1)),
-        (1, (1, 2)),
-        (2, (2, 4)),
-        (3, (2, 4)),
-        (2**40, (2**40, 2**41)),
+        (0, (0, 1)), (1, (1, 2)), (2, (2, 4)), (3, (2, 4)), (2**40, (2**40, 2**41)),
         (None, (None,) * 2),
     ],
-)
+)  # fmt: skip
 def test_sizes_fall_in_buckets_of_powers_of_two(
     build: Builder, size: int | None, bucket: tuple[int | None, int | None]
 ) -> None:
@@ -139,8 +104,7 @@ def test_operations_groups_and_sizes_are_kept_apart_and_in_order(build: Builder)
     build.collective({0: (0, 3)}, op="all_gather", group_id=2, bytes_=None)
     build.collective({0: (0, 4)}, op="all_gather", group_id=2, bytes_=64)
     build.collective({0: (0, 5)}, op="all_gather", group_id=2, bytes_=8)
-    got = rows(build.con, "tails")
-    assert [(r["op"], r["group_id"], r["bytes_from"], r["duration_max_ns"]) for r in got] == [
+    assert told(build.con, "tails", "op group_id bytes_from duration_max_ns") == [
         ("all_gather", 2, 8, 5),
         ("all_gather", 2, 64, 4),
         ("all_gather", 2, None, 3),
@@ -181,19 +145,14 @@ def test_who_came_last_is_said_where_it_was_later_than_the_last_but_one(build: B
         build.rank(rank, residual_ns=50)
     # rank 0 waits 60 ns for the others: that much the clocks can tell, but not who of them was last
     build.collective({0: (0, 200), 1: (11, 200), 2: (60, 200)})
-    (row,) = rows(build.con, "tails")
-    assert (row["below_resolution_share"], row["last_rank"], row["last_rank_share"]) == (
-        0,
-        None,
-        None,
-    )
+    columns = "below_resolution_share last_rank last_rank_share"
+    assert told(build.con, "tails", columns) == [(0, None, None)]
     # rank 1 by 50 ns, rank 2 twice by more; once two come together
     build.collective({0: (1000, 1200), 1: (1060, 1200), 2: (1010, 1200)})
     build.collective({0: (2000, 2200), 1: (2010, 2200), 2: (2070, 2200)})
     build.collective({0: (3000, 3200), 1: (3010, 3200), 2: (3070, 3200)})
     build.collective({0: (4000, 4200), 1: (4060, 4200), 2: (4060, 4200)})
-    (row,) = rows(build.con, "tails")
-    assert (row["instances"], row["last_rank"], row["last_rank_share"]) == (5, 2, 2 / 3)
+    assert told(build.con, "tails", "instances last_rank last_rank_share") == [(5, 2, 2 / 3)]
 
 
 @nightly
@@ -201,8 +160,7 @@ def test_without_residuals_nobody_came_last(build: Builder) -> None:
     build.rank(0)
     build.rank(1, residual_ns=None)
     build.collective({0: (0, 900), 1: (800, 900)})
-    (row,) = rows(build.con, "tails")
-    assert (row["below_resolution_share"], row["last_rank"]) == (1, None)
+    assert told(build.con, "tails", "below_resolution_share last_rank") == [(1, None)]
 
 
 @nightly
@@ -217,9 +175,7 @@ def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says
     build.collective({0: (0, 100), 1: (40, 110)}, group_id=1)
     build.collective({0: (200, 300)})
     build.collective({0: (400, 500)}, op="broadcast")
-    assert [
-        (r["op"], r["group_id"], r["transfer_max_ns"], r["note"]) for r in rows(build.con, "tails")
-    ] == [
+    assert told(build.con, "tails", "op group_id transfer_max_ns note") == [
         ("all_reduce", 0, 70, "2 of 4 ranks not seen: waiting for them counts as transfer"),
         ("all_reduce", 1, 70, None),
         ("broadcast", 0, None, None),

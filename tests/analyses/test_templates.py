@@ -10,12 +10,8 @@ from traceweave.errors import QueryError
 from traceweave.vocabulary import names
 
 VALUES: dict[str, Value] = {
-    "unit": "it's",
-    "least": 5,
-    "share": 0.01,
-    "all": True,
-    "rank": None,
-}
+    "unit": "it's", "least": 5, "share": 0.01, "all": True, "rank": None,
+}  # fmt: skip
 
 
 def rendered(text: str) -> str:

@@ -369,16 +369,12 @@ def test_csv_and_json_have_raw_values(capsys: pytest.CaptureFixture[str], databa
     )
     assert json.loads(call(capsys, "query", database, ROWS, "-f", "json")[1]) == [
         {
-            "rank": 0,
-            "wait_ns": 1500,
-            "start_ns": 1706850122815782001,
-            "bytes": 2500000,
-            "name": "a|b",
-            "hidden_fraction": 0.25,
+            "rank": 0, "wait_ns": 1500, "start_ns": 1706850122815782001, "bytes": 2500000,
+            "name": "a|b", "hidden_fraction": 0.25,
         },
         dict.fromkeys(["rank", "wait_ns", "start_ns", "bytes", "name", "hidden_fraction"])
         | {"rank": 1},
-    ]
+    ]  # fmt: skip
 
 
 def test_markdown_escapes_what_a_trace_says(

@@ -16,24 +16,12 @@ from traceweave.api import Run
 from traceweave.errors import InputError
 
 RANKS = {
-    "amd_mi250": [0],
-    "cpu_gloo_1of300": [34],
-    "cuda_sync": [0],
-    "diff_control": [3],
-    "diff_test": [1],
-    "ep_moe_b200_seq": [0],
-    "hta_pair_nccl2": [0],
-    "megatron_tp8": list(range(8)),
-    "mtia": [0],
-    "nanogpt_8xh100": list(range(8)),
-    "negative_queue_1of16": [0],
-    "no_rank": [0],
-    "ns_resolution": [0],
-    "old_inference": [1],
-    "sampled_2of128": [0, 1],
-    "torchrec_4": [0, 1, 2, 3],
-    "triton": [0],
-}
+    "amd_mi250": [0], "cpu_gloo_1of300": [34], "cuda_sync": [0], "diff_control": [3],
+    "diff_test": [1], "ep_moe_b200_seq": [0], "hta_pair_nccl2": [0], "megatron_tp8": list(range(8)),
+    "mtia": [0], "nanogpt_8xh100": list(range(8)), "negative_queue_1of16": [0], "no_rank": [0],
+    "ns_resolution": [0], "old_inference": [1], "sampled_2of128": [0, 1],
+    "torchrec_4": [0, 1, 2, 3], "triton": [0],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,10 @@ from traceweave.replay.path import critical_path
 from traceweave.words import count, duration, percent, size
 
 RUNS = (
-    "fixtures/ddp_gloo_straggler",
-    "fixtures/many_buckets_gloo",
-    "corpus/kineto/deepep8",
-    "corpus/kineto/deepseek_train",
-    "corpus/kineto/megatron_tp2",
-    "corpus/kineto/nanogpt_8xh100",
-    "corpus/kineto/resnet_hipfree_mi300x",
-    "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
-)
+    "fixtures/ddp_gloo_straggler", "fixtures/many_buckets_gloo", "corpus/kineto/deepep8",
+    "corpus/kineto/deepseek_train", "corpus/kineto/megatron_tp2", "corpus/kineto/nanogpt_8xh100",
+    "corpus/kineto/resnet_hipfree_mi300x", "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
+)  # fmt: skip
 PARTS = {
     "Compute": "compute_ns",
     "Exposed waiting": "exposed_wait_ns",

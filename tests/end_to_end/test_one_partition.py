@@ -78,13 +78,9 @@ RUNS = (
 )  # fmt: skip
 
 STATES = {
-    "compute": "compute_ns",
-    "transfer": "exposed_transfer_ns",
-    "waiting": "exposed_wait_ns",
-    "communication": "exposed_unsplit_ns",
-    "copy": "exposed_memory_ns",
-    "idle": "idle_ns",
-}
+    "compute": "compute_ns", "transfer": "exposed_transfer_ns", "waiting": "exposed_wait_ns",
+    "communication": "exposed_unsplit_ns", "copy": "exposed_memory_ns", "idle": "idle_ns",
+}  # fmt: skip
 """The columns of breakdown, of which kernel_types has combinations."""
 WINDOW = ["rank", "step"]
 

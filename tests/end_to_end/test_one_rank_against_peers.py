@@ -36,14 +36,9 @@ def test_launches_are_those_of_hta(recorded: Recorded) -> None:
             for column in sums:
                 sums[column] += row[column]
     assert sums == {
-        "count": 657,
-        "call_total_ns": 33_856_000,
-        "op_total_ns": 361_935_000,
-        "queue_total_ns": 2_606_836_000,
-        "slow_calls": 4,
-        "late_ops": 510,
-        "short_ops": 120,
-    }
+        "count": 657, "call_total_ns": 33_856_000, "op_total_ns": 361_935_000,
+        "queue_total_ns": 2_606_836_000, "slow_calls": 4, "late_ops": 510, "short_ops": 120,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

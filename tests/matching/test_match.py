@@ -33,12 +33,8 @@ def test_equal_sequence_numbers_are_one_instance(empty_run: Connection) -> None:
             add_call(empty_run, rank, 100 * seq, 100 * seq + 50, ranks=[0, 1], seq=seq)
     summary = weave(empty_run)
     assert matched(empty_run) == [
-        (0, None, "unmatched"),
-        (1, 0, "seq"),
-        (2, 1, "seq"),
-        (3, 0, "seq"),
-        (4, 1, "seq"),
-    ]
+        (0, None, "unmatched"), (1, 0, "seq"), (2, 1, "seq"), (3, 0, "seq"), (4, 1, "seq"),
+    ]  # fmt: skip
     assert summary.unmatched == {ALONE: 1}
     assert empty_run.execute("SELECT source_id, kind, count FROM ingest_issues").fetchall() == [
         (None, f"unmatched_collectives: {ALONE}", 1)

@@ -345,33 +345,11 @@ def test_where_ends_lie_apart_a_window_of_fewer_calls_needs_them_to_lie_evenly(
 # to 5 ms apart, and it was said that it left none
 def test_what_may_be_paired_in_two_ways_is_not_called_impossible() -> None:
     waiting = [
-        0,
-        39564,
-        43134,
-        79497,
-        80920,
-        116291,
-        117711,
-        155309,
-        156768,
-        190978,
-        192474,
-        232948,
-    ]
+        0, 39564, 43134, 79497, 80920, 116291, 117711, 155309, 156768, 190978, 192474, 232948,
+    ]  # fmt: skip
     late = [
-        38736,
-        44680,
-        78697,
-        82586,
-        115479,
-        119243,
-        154441,
-        158277,
-        190108,
-        194543,
-        230217,
-        232859,
-    ]
+        38736, 44680, 78697, 82586, 115479, 119243, 154441, 158277, 190108, 194543, 230217, 232859,
+    ]  # fmt: skip
     a, b = (
         replace(
             _calls(np.array(us[::2]) * 1000, np.zeros(6, np.int64)), end=np.array(us[1::2]) * 1000

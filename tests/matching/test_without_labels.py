@@ -80,14 +80,10 @@ def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
 @pytest.mark.parametrize(
     "name",
     [
-        "kineto/megatron_tp8",
-        "kineto/megatron_tp2",
-        "kineto/nanogpt_8xh100",
-        "kineto/torchrec_4",
-        "nsys/fsdp_2rank_before__2026.2.sqlite",
-        "nsys/fsdp_2rank_after__2026.2.sqlite",
+        "kineto/megatron_tp8", "kineto/megatron_tp2", "kineto/nanogpt_8xh100", "kineto/torchrec_4",
+        "nsys/fsdp_2rank_before__2026.2.sqlite", "nsys/fsdp_2rank_after__2026.2.sqlite",
     ],
-)
+)  # fmt: skip
 def test_real_runs_are_matched_without_labels_as_with_them(
     corpus: Path, database_of: DatabaseOf, name: str, taken: str
 ) -> None:

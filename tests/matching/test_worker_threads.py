@@ -16,13 +16,9 @@ from traceweave.store.database import open_database
 from traceweave.weave import weave
 
 RECORDED = (
-    "pairs_gloo",
-    "odd_groups_gloo",
-    "two_groups_gloo",
-    "tp2_dp2_gloo",
-    "slow_rank_2x2_gloo",
+    "pairs_gloo", "odd_groups_gloo", "two_groups_gloo", "tp2_dp2_gloo", "slow_rank_2x2_gloo",
     "two_interfaces_gloo",
-)
+)  # fmt: skip
 """Fixtures of several groups, or of one with four threads, with the flight recorder's dumps of the
 same processes beside them; of the first two and the last the host is known, and in the first a
 group is listed that nobody uses."""

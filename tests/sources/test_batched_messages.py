@@ -33,15 +33,10 @@ def message(
 ) -> dict[str, Any]:
     """A send or receive of 8 values of two bytes in the group of ranks 0 to 3."""
     args = {
-        "Collective name": op,
-        "In msg nelems": 8,
-        "Out msg nelems": 8,
-        "Group size": size,
-        "dtype": "BFloat16",
-        "Process Group Name": "7",
-        "Process Group Description": desc,
+        "Collective name": op, "In msg nelems": 8, "Out msg nelems": 8, "Group size": size,
+        "dtype": "BFloat16", "Process Group Name": "7", "Process Group Description": desc,
         "Process Group Ranks": str(list(range(size))),
-    }
+    }  # fmt: skip
     if peer is not None:
         args["Dst Rank" if op == "send" else "Src Rank"] = peer
     return span("record_param_comms", ts, dur, args=args)

@@ -125,14 +125,10 @@ def test_elementwise_work_inside_an_optimizer_is_the_optimizers_a_product_is_not
     other_thread = [{**launch(30, 5, 10), "tid": 8}, kernel(ADD, 310, 5, 10)]
     _, query = load([step, inner, *launches, *kernels, *outside, *other_thread])
     assert query(CLASSES) == [
-        ("compute", "optimizer", "operator"),
-        ("compute", "optimizer", "operator"),
-        ("compute", "gemm", "name"),
-        ("compute", "copy", "name"),
-        ("compute", "reduction", "name"),
-        ("compute", "elementwise", "name"),
-        ("compute", "elementwise", "name"),
-    ]
+        ("compute", "optimizer", "operator"), ("compute", "optimizer", "operator"),
+        ("compute", "gemm", "name"), ("compute", "copy", "name"), ("compute", "reduction", "name"),
+        ("compute", "elementwise", "name"), ("compute", "elementwise", "name"),
+    ]  # fmt: skip
 
 
 def test_what_the_closure_of_an_optimizer_runs_is_not_the_optimizers(load: Any) -> None:

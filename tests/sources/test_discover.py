@@ -173,27 +173,17 @@ def test_a_report_without_nsys_names_the_command_to_run(
 @pytest.mark.parametrize(
     ("names", "rank"),
     [
-        (["trace.json", "rank_3"], 3),
-        (["rank3.json.gz"], 3),
-        (["worker3_20240101.json"], 3),
+        (["trace.json", "rank_3"], 3), (["rank3.json.gz"], 3), (["worker3_20240101.json"], 3),
         (["worker3.1698957662168769395.pt.trace.json"], 3),
-        (["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"], 34),
-        (["trace_rank_0.json"], 0),
+        (["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"], 34), (["trace_rank_0.json"], 0),
         (["Baseline - 12-11 - e049e-rank7-chrome-trace.json.gz"], 7),
-        (["report_procid12.sqlite"], 12),
-        (["run_r3.sqlite"], 3),
-        (["rank0007_of_0128.json"], 7),
-        (["global_rank=5.json"], 5),
-        (["local_rank3.json"], None),
-        (["local-rank_3.json"], None),
-        (["rank_not_found.json"], None),
-        (["host_44237.1698957662168769395.pt.trace.json"], None),
-        (["frank3.json"], None),
-        (["rank12345678.json"], None),
-        (["rank1_vs_rank2.json"], None),
+        (["report_procid12.sqlite"], 12), (["run_r3.sqlite"], 3), (["rank0007_of_0128.json"], 7),
+        (["global_rank=5.json"], 5), (["local_rank3.json"], None), (["local-rank_3.json"], None),
+        (["rank_not_found.json"], None), (["host_44237.1698957662168769395.pt.trace.json"], None),
+        (["frank3.json"], None), (["rank12345678.json"], None), (["rank1_vs_rank2.json"], None),
         (["h100.json"], None),
     ],
-)
+)  # fmt: skip
 def test_names_that_tell_a_rank_and_names_that_do_not(names: list[str], rank: int | None) -> None:
     assert rank_in_name(names) == rank
 
@@ -329,17 +319,11 @@ NO_RANK = "no rank in the trace or its name; it is taken as rank 0"
 @pytest.mark.parametrize(
     ("folder", "ranks"),
     [
-        ("megatron_tp8", list(range(8))),
-        ("nanogpt_8xh100", list(range(8))),
-        ("torchrec_4", list(range(4))),
-        ("sampled_2of128", [0, 1]),
-        ("cpu_gloo_1of300", [34]),
-        ("diff_control", [3]),
-        ("old_inference", [1]),
-        ("no_rank", [0]),
-        ("triton", [0]),
+        ("megatron_tp8", list(range(8))), ("nanogpt_8xh100", list(range(8))),
+        ("torchrec_4", list(range(4))), ("sampled_2of128", [0, 1]), ("cpu_gloo_1of300", [34]),
+        ("diff_control", [3]), ("old_inference", [1]), ("no_rank", [0]), ("triton", [0]),
     ],
-)
+)  # fmt: skip
 def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[int]) -> None:
     found = discover([corpus / "kineto" / folder], (kineto,), Path("unused"))
 

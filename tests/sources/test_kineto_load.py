@@ -71,15 +71,9 @@ def span(name: str, ts: float, dur: float, **rest: Any) -> dict[str, Any]:
 def kernel(name: str, ts: float, dur: float, correlation: int, **args: Any) -> dict[str, Any]:
     args = {"device": 0, "stream": 7, "correlation": correlation, **args}
     return {
-        "ph": "X",
-        "cat": "kernel",
-        "name": name,
-        "pid": 0,
-        "tid": 7,
-        "ts": ts,
-        "dur": dur,
+        "ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur,
         "args": args,
-    }
+    }  # fmt: skip
 
 
 def launch(
@@ -189,14 +183,10 @@ def test_ranges_nest_per_thread(load: Any) -> None:
         "SELECT h.name, h.depth, p.name"
         " FROM host_ops AS h LEFT JOIN host_ops AS p ON p.op_id = h.parent_id ORDER BY h.op_id"
     ) == [
-        ("outer", 0, None),
-        ("inner", 1, "outer"),
-        ("innermost", 2, "inner"),
-        ("nothing", 2, "sibling"),
-        ("sibling", 1, "outer"),
-        ("other thread", 0, None),
+        ("outer", 0, None), ("inner", 1, "outer"), ("innermost", 2, "inner"),
+        ("nothing", 2, "sibling"), ("sibling", 1, "outer"), ("other thread", 0, None),
         ("next", 0, None),
-    ]
+    ]  # fmt: skip
 
 
 def test_every_lost_event_is_counted_by_kind(load: Any) -> None:
@@ -214,13 +204,9 @@ def test_every_lost_event_is_counted_by_kind(load: Any) -> None:
         ]
     )
     assert [(i.kind, i.count) for i in loaded.issues] == [
-        ("negative duration", 1),
-        ("no phase", 1),
-        ("no usable duration", 1),
-        ("no usable timestamp", 2),
-        ("unpaired B/E", 2),
-        ("unpaired arrow", 1),
-    ]
+        ("negative duration", 1), ("no phase", 1), ("no usable duration", 1),
+        ("no usable timestamp", 2), ("unpaired B/E", 2), ("unpaired arrow", 1),
+    ]  # fmt: skip
     assert (loaded.events_read, loaded.events_stored, loaded.events_skipped) == (9, 1, 8)
     assert query("SELECT name FROM host_ops") == [("good",)]
 
@@ -249,13 +235,9 @@ def test_begin_and_end_events_pair_like_brackets(load: Any) -> None:
 
 def test_marks_counters_memory_and_metadata_are_kept(load: Any) -> None:
     memory = {
-        "Bytes": -512,
-        "Addr": 4096,
-        "Total Allocated": 1024,
-        "Total Reserved": 2048,
-        "Device Type": 1,
-        "Device Id": 2,
-    }
+        "Bytes": -512, "Addr": 4096, "Total Allocated": 1024, "Total Reserved": 2048,
+        "Device Type": 1, "Device Id": 2,
+    }  # fmt: skip
     loaded, query = load(
         [
             {"ph": "M", "name": "process_name", "pid": 9, "ts": 0, "args": {"name": "python"}},
@@ -304,16 +286,10 @@ def test_memory_is_of_the_device_that_the_event_names(load: Any, kind: int, devi
 
 
 NCCL_KEYS = {
-    "Collective name": "_allgather_base",
-    "In msg nelems": 100,
-    "Out msg nelems": 400,
-    "Group size": 4,
-    "dtype": "BFloat16",
-    "Process Group Name": "7",
-    "Process Group Description": "mesh_tp",
-    "Process Group Ranks": "[0, 1, ...]",
-    "Seq": 12,
-}
+    "Collective name": "_allgather_base", "In msg nelems": 100, "Out msg nelems": 400,
+    "Group size": 4, "dtype": "BFloat16", "Process Group Name": "7",
+    "Process Group Description": "mesh_tp", "Process Group Ranks": "[0, 1, ...]", "Seq": 12,
+}  # fmt: skip
 PG_CONFIG = [{"pg_name": "7", "pg_desc": "mesh_tp", "pg_size": 4, "ranks": [3, 1, 0, 2]}]
 COLLECTIVE = """
     SELECT op, group_name, group_desc, group_ranks, group_size, seq, dtype, bytes, evidence

@@ -60,12 +60,8 @@ def test_a_range_never_lies_in_one_of_another_domain_that_ends_before_it() -> No
     """Domain 0: step [0 100] with forward [10 40]; domain 1: copy [30 60] crosses forward's end,
     so it lies in step; its child [45 50] lies in copy; loss [55 80] of domain 0 crosses copy."""
     assert nest([(0, 0, 100), (0, 10, 40), (1, 30, 60), (1, 45, 50), (0, 55, 80)]) == {
-        0: (0, None),
-        1: (1, 0),
-        2: (1, 0),
-        3: (2, 2),
-        4: (1, 0),
-    }
+        0: (0, None), 1: (1, 0), 2: (1, 0), 3: (2, 2), 4: (1, 0),
+    }  # fmt: skip
 
 
 def test_ranges_of_two_domains_over_the_same_time_have_one_order() -> None:

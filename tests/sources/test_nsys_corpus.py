@@ -15,24 +15,14 @@ from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.sources import nsys
 
 EXPORTS = (
-    "cuda_learning__2025.1.sqlite",
-    "ddp_4gpu_baseline__nersc.sqlite.gz",
-    "ddp_4gpu_bucketcap100mb__nersc.sqlite.gz",
-    "fsdp_2rank_after__2026.2.sqlite",
-    "fsdp_2rank_before__2026.2.sqlite",
-    "full_schema_2022.4.sqlite",
-    "full_schema_2023.4.sqlite",
-    "jacobi__2023.4.sqlite",
-    "mordred__pre2021.sqlite",
-    "nussinov__2023.3.sqlite",
-    "perf_sandbox__2025.5.sqlite",
-    "perlmutter_cloverleaf_mpi__2024.5.sqlite",
-    "perlmutter_saxpy_mpi__2022.2.sqlite",
-    "power_iteration__2025.3.sqlite",
-    "profiling__2024.6.sqlite",
-    "sgemm__2023.2.sqlite",
-    "vector__2022.4.sqlite",
-)
+    "cuda_learning__2025.1.sqlite", "ddp_4gpu_baseline__nersc.sqlite.gz",
+    "ddp_4gpu_bucketcap100mb__nersc.sqlite.gz", "fsdp_2rank_after__2026.2.sqlite",
+    "fsdp_2rank_before__2026.2.sqlite", "full_schema_2022.4.sqlite", "full_schema_2023.4.sqlite",
+    "jacobi__2023.4.sqlite", "mordred__pre2021.sqlite", "nussinov__2023.3.sqlite",
+    "perf_sandbox__2025.5.sqlite", "perlmutter_cloverleaf_mpi__2024.5.sqlite",
+    "perlmutter_saxpy_mpi__2022.2.sqlite", "power_iteration__2025.3.sqlite",
+    "profiling__2024.6.sqlite", "sgemm__2023.2.sqlite", "vector__2022.4.sqlite",
+)  # fmt: skip
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 COPY_KINDS = {"HtoD": "Host-to-Device", "DtoH": "Device-to-Host", "DtoD": "Device-to-Device"}
 
