@@ -157,34 +157,45 @@ def database_of(once: MakeOnce) -> Callable[..., Path]:
 
 
 Recorded = Callable[..., traceweave.Run]
+Simulated = Callable[[Config], traceweave.Run]
 MOST_OPEN = 6
 """So many runs stay open at once: the answers that they keep take memory."""
 
 
 @pytest.fixture(scope="session")
-def recorded(
-    database_of: Callable[..., Path], fixtures: Path, request: pytest.FixtureRequest
-) -> Iterator[Recorded]:
-    """Return a function from traces to their run: a path, or a name in `fixtures` or in `corpus`.
+def opened() -> Iterator[Callable[[Path], traceweave.Run]]:
+    """Return a function from databases to their runs, of which nobody may close one.
 
-    It stays open for some time: what one test has asked, others need not compute.
+    They stay open for some time: what one test has asked, others need not compute.
     """
-    opened: dict[tuple[str | Path, ...], traceweave.Run] = {}
+    runs: dict[Path, traceweave.Run] = {}
+
+    def run(path: Path) -> traceweave.Run:
+        found = runs.pop(path, None) or traceweave.open(path)
+        runs[path] = found  # as the last one asked for
+        if len(runs) > MOST_OPEN:
+            runs.pop(next(iter(runs))).close()
+        return found
+
+    yield run
+    for each in runs.values():
+        each.close()
+
+
+@pytest.fixture(scope="session")
+def recorded(
+    opened: Callable[[Path], traceweave.Run],
+    database_of: Callable[..., Path],
+    fixtures: Path,
+    request: pytest.FixtureRequest,
+) -> Recorded:
+    """Return a function from traces, by path or by name in `fixtures` or `corpus`, to their run."""
 
     def trace(name: str | Path) -> Path:
         shipped = fixtures / name
         return shipped if shipped.exists() else Path(request.getfixturevalue("corpus")) / name
 
-    def run(*names: str | Path) -> traceweave.Run:
-        found = opened.pop(names, None) or traceweave.open(database_of(*map(trace, names)))
-        opened[names] = found  # as the last one asked for
-        if len(opened) > MOST_OPEN:
-            opened.pop(next(iter(opened))).close()
-        return found
-
-    yield run
-    for each in opened.values():
-        each.close()
+    return lambda *names: opened(database_of(*map(trace, names)))
 
 
 @pytest.fixture(scope="session")
@@ -201,6 +212,14 @@ def simulated_database(once: MakeOnce) -> Callable[[Config], Path]:
         return once(repr(config), ".duckdb", write)
 
     return database
+
+
+@pytest.fixture(scope="session")
+def simulated(
+    opened: Callable[[Path], traceweave.Run], simulated_database: Callable[[Config], Path]
+) -> Simulated:
+    """Return a function from a simulated run to what was ingested of its Kineto traces."""
+    return lambda config: opened(simulated_database(config))
 
 
 @pytest.fixture

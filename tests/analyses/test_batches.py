@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.conftest import Simulated
 from tests.marks import nightly
 from tests.sharded.equal import rows, same_rows
 from tests.simulated_runs import SLOW_GPU
@@ -25,9 +26,7 @@ _RANKS = "SELECT count(*) FROM ranks"
 DatabaseOf = Callable[..., Path]
 
 
-def differing(
-    path: Path, statements: Sequence[Statement], at_a_time: Sequence[int] = (1, 3)
-) -> list[str]:
+def differing(path: Path, statements: Sequence[Statement], at_a_time: Sequence[int]) -> list[str]:
     """Return what is not answered alike by all ranks together and by some at a time."""
     with traceweave.open(path) as run:
         whole = [_answer(run, statement) for statement in statements]
@@ -60,16 +59,9 @@ def _in_order(whole: list[tuple[Any, ...]], parts: list[tuple[Any, ...]]) -> boo
     )
 
 
-@pytest.mark.parametrize(
-    ("statements", "at_a_time"),
-    [(WITHIN[::5], 3), (WITHIN, 1)],
-    ids=["some, 3 ranks at a time", "1 rank at a time"],
-)
 @nightly
-def test_recorded_on_cpus(
-    fixtures: Path, database_of: DatabaseOf, statements: Sequence[Statement], at_a_time: int
-) -> None:
-    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), statements, [at_a_time]) == []
+def test_recorded_on_cpus(fixtures: Path, database_of: DatabaseOf) -> None:
+    assert differing(database_of(fixtures / "ddp_gloo_4ranks"), WITHIN, [1]) == []
 
 
 @nightly
@@ -82,11 +74,6 @@ def test_recorded_on_gpus(corpus: Path, database_of: DatabaseOf) -> None:
 def test_exported_by_nsys(corpus: Path, database_of: DatabaseOf) -> None:
     two = database_of(corpus / "nsys" / "fsdp_2rank_after__2026.2.sqlite")
     assert differing(two, WITHIN, at_a_time=[1]) == []
-
-
-@nightly
-def test_simulated(simulated_database: Callable[[Config], Path]) -> None:
-    assert differing(simulated_database(SLOW_GPU), WITHIN) == []
 
 
 @nightly
@@ -112,9 +99,8 @@ def test_gaps_are_within_ranks() -> None:
     assert len(WITHIN) < len(sql_files(""))
 
 
-def test_small_runs_are_asked_as_a_whole(simulated_database: Callable[[Config], Path]) -> None:
-    with traceweave.open(simulated_database(SLOW_GPU)) as run:
-        assert batches.divide(run.con, find("gaps")) == []
+def test_small_runs_are_asked_as_a_whole(simulated: Simulated) -> None:
+    assert batches.divide(simulated(SLOW_GPU).con, find("gaps")) == []
 
 
 def test_batches_are_no_larger_than_ops_allow(

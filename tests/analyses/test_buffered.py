@@ -104,6 +104,13 @@ def test_the_receiver_of_a_buffered_message_is_not_late(messages: Builder) -> No
         (0, 50 * US, 1, 50 * US),
         (1, 0, None, None),
     ]
+    waits = messages.con.execute("SELECT wait_ns FROM collective_waits ORDER BY start_ns, rank")
+    assert [wait for (wait,) in waits.fetchall()] == [0, 0, 100 * US, 0, 50 * US, 0]
+    columns = "rank caused_wait_ns waited_ns waited_free_ns instances"
+    assert sorted(told(messages.con, "stragglers", columns, queued_ns=0)) == [
+        (0, 100 * US, 50 * US, 50 * US, 2),
+        (1, 50 * US, 100 * US, 100 * US, 2),
+    ]
 
 
 def test_findings_name_no_straggler_for_buffered_messages(build: Builder) -> None:

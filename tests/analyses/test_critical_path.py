@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import rows
 from tests.conftest import Recorded
 from tests.marks import at_once, nightly
@@ -36,10 +32,8 @@ def test_it_goes_from_the_end_back_over_the_last_to_arrive(
 
 
 @nightly
-def test_waiting_for_members_is_never_on_it(
-    database_of: Callable[..., Path], fixtures: Path
-) -> None:
-    run = traceweave.open(database_of(fixtures / "ddp_gloo_straggler"))
+def test_waiting_for_members_is_never_on_it(recorded: Recorded) -> None:
+    run = recorded("ddp_gloo_straggler")
     path = run.critical_path().groupby(["rank", "kind"])["path_ns"].sum()
     # 4 steps in each of which rank 2 sleeps for 40 ms while it loads data; the others wait for it
     assert path[2, "data_loading"] > 3 * 40_000_000
@@ -48,8 +42,8 @@ def test_waiting_for_members_is_never_on_it(
 
 
 @nightly
-def test_a_host_bound_rank_is_on_it(database_of: Callable[..., Path], corpus: Path) -> None:
-    run = traceweave.open(database_of(corpus / "kineto" / "megatron_tp8"))
+def test_a_host_bound_rank_is_on_it(recorded: Recorded) -> None:
+    run = recorded("kineto/megatron_tp8")
     found = run.critical_path()
     share = found.groupby(["rank", "kind"])["share"].sum()
     assert share[0, "launch"] > 0.9

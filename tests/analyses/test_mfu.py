@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.flops_run import counted, gpu_named, kernel
+from tests.conftest import Simulated
 from tests.marks import nightly
 from traceweave_simulator import Config
 
@@ -190,7 +188,7 @@ def test_the_window_can_be_the_host_s_or_the_whole_span(build: Builder) -> None:
 
 
 @nightly
-def test_a_simulated_transformer_by_hand(simulated_database: Callable[[Config], Path]) -> None:
+def test_a_simulated_transformer_by_hand(simulated: Simulated) -> None:
     layers = 2
     # tokens x width: products from width to 3, 1 and 4 times it and from 4 times it, each once
     # forward and twice backward; attention of every token with every token, and 5/2 of it backward
@@ -198,8 +196,7 @@ def test_a_simulated_transformer_by_hand(simulated_database: Callable[[Config], 
     products = 2 * tokens * width * (3 + 1 + 4 + 4) * width
     attention = 4 * (tokens // sequences) ** 2 * sequences * width
     flops = layers * (3 * products + 7 * attention // 2)
-    with traceweave.open(simulated_database(Config(ranks=1, steps=2, layers=layers))) as run:
-        found = run.mfu()
+    found = simulated(Config(ranks=1, steps=2, layers=layers)).mfu()
     steps = found[found["step"].notna()]
     assert steps["model_flops"].tolist() == [flops] * 2
     of_peak = flops / (steps["window_ns"] * 1e-9) / (steps["peak_tflops"] * 1e12)

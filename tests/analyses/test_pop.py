@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows, told
+from tests.conftest import Simulated
 from tests.marks import first_at_once
 from tests.simulated_runs import SLOW_GPU
-from traceweave_simulator import Config, Truth, simulate
+from traceweave_simulator import Truth, simulate
 
 NAMES = (
     "step", "ranks", "runtime_ns", "useful_mean_ns", "useful_max_ns", "load_balance",
@@ -54,11 +51,8 @@ def test_one_rank_has_no_balance_and_no_compute_no_ratio(build: Builder) -> None
 
 @first_at_once()
 @pytest.mark.parametrize("window", ["device", "host", "span"])
-def test_it_is_what_was_simulated(
-    simulated_database: Callable[[Config], Path], window: str
-) -> None:
-    with traceweave.open(simulated_database(SLOW_GPU)) as opened:
-        got = opened.pop(window=window)
+def test_it_is_what_was_simulated(simulated: Simulated, window: str) -> None:
+    got = simulated(SLOW_GPU).pop(window=window)
     truth = Truth(simulate(SLOW_GPU)).breakdown(window)  # type: ignore[arg-type]
     by = truth.groupby("step", dropna=False)
     balance = by["compute_ns"].mean() / by["compute_ns"].max()

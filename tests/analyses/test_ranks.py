@@ -42,8 +42,10 @@ def test_without_any_gpu_the_operators_are_the_timeline(build: Builder) -> None:
 
 
 def test_ranks_of_a_real_run(recorded: Recorded) -> None:
-    found = recorded("kineto/megatron_tp8").ranks()
+    run = recorded("kineto/megatron_tp8")
+    found, (whole,) = run.ranks(), run.matching(per="run").to_dict("records")
     # INDEX.md: 84 all-reduces on each of 8 ranks of 8
     assert found["rank"].tolist() == list(range(8))
     assert found["collectives"].tolist() == found["matched"].tolist() == [84] * 8
     assert set(found["timeline"]) == {"gpu"}
+    assert (whole["instances"], whole["complete"]) == (84, 84)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, rows, told
 from tests.conftest import Recorded
 from tests.marks import nightly
@@ -39,35 +35,29 @@ def test_a_graph_by_hand_is_explained_but_for_its_launches(
     assert all("launching calls are missing" in r["note"] for r in found)
 
 
-def test_members_that_were_not_recorded_are_named(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
-    run = traceweave.open(database_of(corpus / "kineto" / "ep_moe_b200_seq"))
+def test_members_that_were_not_recorded_are_named(recorded: Recorded) -> None:
+    run = recorded("kineto/ep_moe_b200_seq")
     (note,) = run.replay_quality()["note"]
     assert "record every rank" in note
     assert "enable_cuda_sync_events" in note
-    whole = traceweave.open(database_of(corpus / "kineto" / "megatron_tp8")).replay_quality()
+    whole = recorded("kineto/megatron_tp8").replay_quality()
     assert (whole["incomplete"] == 0).all()
     assert (whole["explained"] > 0.94).all()
     assert not whole["note"].str.contains("record every rank").any()
 
 
 @nightly
-def test_what_the_profiler_recorded_is_not_inferred(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
-    run = traceweave.open(database_of(corpus / "kineto" / "cuda_sync"))
+def test_what_the_profiler_recorded_is_not_inferred(recorded: Recorded) -> None:
+    run = recorded("kineto/cuda_sync")
     (row,) = run.replay_quality().to_dict("records")
     assert (row["stream_waits"], row["inferred_waits"]) == (1, 0)
     assert row["host_waits"] == 1
 
 
 @nightly
-def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
+def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(recorded: Recorded) -> None:
     """On two of its ranks ops begin up to 79 us before the calls that launched them."""
-    run = traceweave.open(database_of(corpus / "kineto" / "torchrec_4"))
+    run = recorded("kineto/torchrec_4")
     found = run.replay_quality()
     early = run.sql("SELECT count(*) AS n FROM gpu_ops WHERE launch_start_ns > start_ns + 20000")
     assert early["n"][0] == 219
@@ -78,11 +68,11 @@ def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(
 
 @nightly
 def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
-    database_of: Callable[..., Path], corpus: Path
+    recorded: Recorded,
 ) -> None:
     """All ranks recorded CPU and CUDA activity: GPUs were behind by up to 36 ms when it began, and
     four ranks began before the others."""
-    run = traceweave.open(database_of(corpus / "kineto" / "nanogpt_8xh100"))
+    run = recorded("kineto/nanogpt_8xh100")
     found = run.replay_quality()
     assert found["launched"].between(0.75, 0.91).all()
     assert not found["note"].str.contains("launching calls").any()

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import traceweave
 from tests.analyses.builders import Builder, rows
+from tests.conftest import Simulated
 from tests.marks import nightly
 from traceweave_simulator import Config, Gap
 
@@ -60,13 +58,10 @@ def test_two_steps_have_no_usual_one(build: Builder) -> None:
 
 
 @nightly
-def test_simulated_stalls_of_single_steps_are_found(
-    simulated_database: Callable[[Config], Path],
-) -> None:
+def test_simulated_stalls_of_single_steps_are_found(simulated: Simulated) -> None:
     stalls = (Gap("sync", 6_000_000, step=1), Gap("data_loading", 8_000_000, step=4))
     config = Config(ranks=2, steps=7, layers=2, gaps=stalls, first_step=10)
-    with traceweave.open(simulated_database(config)) as run:
-        found = run.analyze("slow_steps", window="host").sort_values(["step", "rank"])
+    found = simulated(config).analyze("slow_steps", window="host").sort_values(["step", "rank"])
     assert found["step"].tolist() == [11, 11, 14, 14]
     assert found["grew"].tolist() == ["idle: sync"] * 2 + ["idle: data_loading"] * 2
     put_in = [6_000_000] * 2 + [8_000_000] * 2

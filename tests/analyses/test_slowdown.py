@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import rows
+from tests.conftest import Simulated
 from tests.marks import nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -37,10 +35,9 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
 
 
 @nightly
-def test_a_slow_rank_is_the_worst_one(simulated_database: Callable[[Config], Path]) -> None:
+def test_a_slow_rank_is_the_worst_one(simulated: Simulated) -> None:
     quiet = FOUR_RANKS.quiet()
-    with traceweave.open(simulated_database(replace(quiet, straggler={2: 6 * MS}))) as run:
-        found = run.slowdown().set_index(["scope"])
+    found = simulated(replace(quiet, straggler={2: 6 * MS})).slowdown().set_index(["scope"])
     assert found.loc["worst ranks", "what"] == "2"
     assert found.loc["worst ranks", "share"] == pytest.approx(1, abs=0.05)
     # a quarter of the 6 ms is in the mean of everybody
@@ -49,23 +46,17 @@ def test_a_slow_rank_is_the_worst_one(simulated_database: Callable[[Config], Pat
 
 
 @nightly
-def test_a_job_without_stragglers_is_not_slowed_down(
-    simulated_database: Callable[[Config], Path],
-) -> None:
-    with traceweave.open(simulated_database(FOUR_RANKS.quiet())) as run:
-        found = run.slowdown().set_index("scope")
+def test_a_job_without_stragglers_is_not_slowed_down(simulated: Simulated) -> None:
+    found = simulated(FOUR_RANKS.quiet()).slowdown().set_index("scope")
     assert found.loc["job", "slowdown"] == pytest.approx(1, abs=1e-6)
     assert found["share"].isna().all()
 
 
 @nightly
-def test_a_longer_last_stage_is_told_from_a_slow_rank(
-    simulated_database: Callable[[Config], Path],
-) -> None:
+def test_a_longer_last_stage_is_told_from_a_slow_rank(simulated: Simulated) -> None:
     # 7 layers on 2 stages: 3 and 4; two pipelines, so that a stage is two ranks
     uneven = Config(ranks=4, steps=3, layers=7, parallelism="pp", group_size=2).quiet()
-    with traceweave.open(simulated_database(uneven)) as run:
-        found = run.slowdown()
+    found = simulated(uneven).slowdown()
     stages = found[found["scope"] == "stage"]
     assert stages["what"].tolist() == ["0", "1"]
     assert set(found.loc[found["scope"] == "last stage", "what"]) == {"1"}

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, Interval, rows, told
-from tests.conftest import Recorded
+from tests.conftest import Recorded, Simulated
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config
 
@@ -346,11 +344,8 @@ def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(recorded: 
     worst = run.stragglers().iloc[0]
     launch = run.what_if("rank=2 kind=launch like=median")
     compute = run.what_if("rank=2 kind=compute like=median")
-    assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
-        2,
-        "host_bound",
-        "launch_bound",
-    )
+    assert worst["rank"] == 2
+    assert (worst["cause"], worst["cause_detail"]) == ("host_bound", "launch_bound")
     assert launch["gain_ns"][0] > 10_000_000 > 100 * compute["gain_ns"][0]
 
 
@@ -503,14 +498,9 @@ def test_an_overlapped_collective_does_not_hide_what_came_before_it(build: Build
     ids=["compute", "launch", "data", "sync", "tensor parallel"],
 )
 def test_what_was_simulated_is_found(
-    simulated_database: Callable[[Config], Path],
-    config: Config,
-    rank: int,
-    cause: str,
-    detail: str | None,
+    simulated: Simulated, config: Config, rank: int, cause: str, detail: str | None
 ) -> None:
-    with traceweave.open(simulated_database(config)) as run:
-        got = run.stragglers()
+    got = simulated(config).stragglers()
     worst = got.iloc[0]
     assert (worst["rank"], worst["cause"]) == (rank, cause)
     assert worst["cause_detail"] == detail or detail is None
@@ -526,42 +516,9 @@ def test_what_was_simulated_is_found(
         assert got["origin_wait_ns"][0] > 0.9 * got["waited_ns"].sum()
 
 
-# what was wrong: rank 1 was charged with the 300 us for which a send of 30 us was said to wait
-@nightly
-def test_nobody_waits_for_the_receiver_of_a_buffered_message(build: Builder) -> None:
-    """Rank 0 sends three times, in ns: the send is over 270 us before its receive begins; the
-    receive waits 100 us for it; both wait for one that has no room, 50 us for the receiver."""
-    for rank in (0, 1):
-        build.rank(rank, residual_ns=1_000)
-    sides = {0: {"op": "send"}, 1: {"op": "recv"}}
-    build.collective({0: (0, 30_000), 1: (300_000, 330_000)}, each=sides)
-    build.collective({0: (600_000, 630_000), 1: (500_000, 630_000)}, each=sides)
-    build.collective({0: (900_000, 980_000), 1: (950_000, 980_000)}, each=sides)
-    got = {row["rank"]: row for row in rows(build.con, "stragglers", queued_ns=0)}
-    assert [got[rank]["caused_wait_ns"] for rank in (0, 1)] == [100_000, 50_000]
-    assert [got[rank]["waited_ns"] for rank in (0, 1)] == [50_000, 100_000]
-    assert [got[rank]["waited_free_ns"] for rank in (0, 1)] == [50_000, 100_000]
-    assert got[1]["instances"] == 2
-    waits = build.con.execute(
-        "SELECT rank, wait_ns FROM collective_waits ORDER BY rank, start_ns"
-    ).fetchall()
-    assert waits == [(0, 0), (0, 0), (0, 50_000), (1, 0), (1, 100_000), (1, 0)]
-    totals = build.con.execute(
-        "SELECT wait_total_ns FROM collective_instances ORDER BY first_start_ns"
-    ).fetchall()
-    assert totals == [(0,), (100_000,), (50_000,)]
-
-
-def test_a_real_straggler_on_gloo_loads_data(recorded: Recorded) -> None:
-    worst = recorded("ddp_gloo_straggler").stragglers().iloc[0]
-    assert (worst["rank"], worst["cause"]) == (2, "data_loading")
-
-
 @nightly
 def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(recorded: Recorded) -> None:
-    worst = recorded("kineto/megatron_tp8").stragglers().iloc[0]
-    assert (worst["rank"], worst["cause"], worst["cause_detail"]) == (
-        0,
-        "host_bound",
-        "launch_bound",
-    )
+    ranks = recorded("kineto/megatron_tp8").stragglers()
+    worst = ranks.iloc[0]
+    assert (worst["rank"], worst["times_last"]) == (0, ranks["times_last"].max())
+    assert (worst["cause"], worst["cause_detail"]) == ("host_bound", "launch_bound")

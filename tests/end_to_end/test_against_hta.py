@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import Recorded
 from tests.end_to_end.peers import hta_answers
-from tests.marks import first_at_once, nightly
+from tests.marks import first_at_once
 from traceweave.api import Run
 
 
@@ -48,28 +48,8 @@ def test_breakdown_is_equal_up_to_their_rounding(
     assert window == pytest.approx(their_window, abs=2)
 
 
-def test_every_collective_of_megatron_is_matched_on_all_ranks(recorded: Recorded) -> None:
-    run = recorded("kineto/megatron_tp8")
-    matched = run.sql(
-        "SELECT rank, count(*) AS calls, count(collective_id) AS matched FROM collectives"
-        " GROUP BY rank ORDER BY rank"
-    )
-    assert matched["rank"].tolist() == list(range(8))
-    assert set(matched["calls"]) == set(matched["matched"]) == {84}
-    instances = run.sql("SELECT complete, count(*) AS n FROM collective_instances GROUP BY ALL")
-    assert instances.to_dict("records") == [{"complete": True, "n": 84}]
-
-
 def test_clocks_of_one_host_are_found_to_be_one(recorded: Recorded) -> None:
     clocks = recorded("kineto/megatron_tp8").sql("SELECT * FROM clocks ORDER BY rank")
     assert clocks["offset_ns"].abs().max() < 10_000
     assert (clocks["offset_ns"].abs() <= clocks["bound_ns"]).all()
     assert clocks["drift_ppm"].abs().max() < 20
-
-
-@nightly
-def test_rank_0_of_megatron_is_what_the_others_wait_for(recorded: Recorded) -> None:
-    stragglers = recorded("kineto/megatron_tp8").stragglers()
-    worst = stragglers.sort_values("caused_wait_ns", ascending=False).iloc[0]
-    assert worst["rank"] == 0
-    assert worst["times_last"] == stragglers["times_last"].max()

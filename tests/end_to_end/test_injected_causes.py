@@ -6,14 +6,12 @@ less that of the same run without it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
-import traceweave
 from tests import simulated_runs
+from tests.conftest import Simulated
 from tests.marks import at_once, nightly
 from tests.simulated_runs import MS
 from traceweave_simulator import Config, Gap, Truth, simulate
@@ -124,12 +122,9 @@ def mean_step_ns(config: Config, window: str) -> float:
         "slow GPU",
     ),
 )
-def test_an_injected_cause_is_found_with_its_rank_and_cost(
-    name: str, simulated_database: Callable[[Config], Path]
-) -> None:
+def test_an_injected_cause_is_found_with_its_rank_and_cost(name: str, simulated: Simulated) -> None:
     cause = CAUSES[name]
-    with traceweave.open(simulated_database(cause.config)) as run:
-        first = run.analyze("findings").head(cause.place)
+    first = simulated(cause.config).analyze("findings").head(cause.place)
     row = first[first["rule"] == cause.rule].iloc[0]
     assert (None if row["ranks"] is None else list(row["ranks"])) == cause.ranks
     assert cause.says in row["evidence"]
@@ -156,9 +151,8 @@ CLEAN = {
 
 @nightly
 @pytest.mark.parametrize("name", CLEAN)
-def test_a_clean_run_has_no_fault(name: str, simulated_database: Callable[[Config], Path]) -> None:
-    with traceweave.open(simulated_database(CLEAN[name])) as run:
-        found = run.analyze("findings")
+def test_a_clean_run_has_no_fault(name: str, simulated: Simulated) -> None:
+    found = simulated(CLEAN[name]).analyze("findings")
     assert set(found["severity"]) <= {"info"}
     assert "straggler" not in set(found["rule"])
     assert ("pipeline_wait" in set(found["rule"])) == name.startswith("pp")

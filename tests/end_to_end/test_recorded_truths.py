@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 import traceweave
+from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 Database = Callable[..., Path]
@@ -45,9 +46,8 @@ STEPS = {
 
 @first_at_once()
 @pytest.mark.parametrize("name", list(STEPS))
-def test_steps_are_what_marks_them(corpus: Path, database_of: Database, name: str) -> None:
-    with opened(corpus, database_of, name) as run:
-        steps = run.steps()
+def test_steps_are_what_marks_them(recorded: Recorded, name: str) -> None:
+    steps = recorded(name).steps()
     known = [
         (row["step"], row["source"], row["kind"] if isinstance(row["kind"], str) else None)
         for row in steps.to_dict("records")
@@ -79,14 +79,12 @@ def test_layers_are_no_steps_where_only_kernels_tell(corpus: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "steps"), [("power_iteration__2025.3", 43), ("perlmutter_cloverleaf_mpi__2024.5", 4)]
 )
-def test_loops_in_which_the_host_waits_are_steps(
-    corpus: Path, database_of: Database, name: str, steps: int
-) -> None:
-    with opened(corpus, database_of, f"nsys/{name}.sqlite") as run:
-        assert run.steps()["source"].tolist() == ["inferred"] * steps
-        assert "inferred from kernels that repeat" in run.health().set_index("answer")["verdict"][
-            "step time"
-        ]  # fmt: skip
+def test_loops_in_which_the_host_waits_are_steps(recorded: Recorded, name: str, steps: int) -> None:
+    run = recorded(f"nsys/{name}.sqlite")
+    assert run.steps()["source"].tolist() == ["inferred"] * steps
+    assert "inferred from kernels that repeat" in run.health().set_index("answer")["verdict"][
+        "step time"
+    ]  # fmt: skip
 
 
 def _findings(run: traceweave.Run) -> dict[str, dict[str, object]]:
@@ -94,12 +92,10 @@ def _findings(run: traceweave.Run) -> dict[str, dict[str, object]]:
 
 
 @nightly
-def test_the_allocator_is_not_a_host_that_launches_late(
-    corpus: Path, database_of: Database
-) -> None:
+def test_the_allocator_is_not_a_host_that_launches_late(recorded: Recorded) -> None:
     """1,360 hipFree take 3,346 of 3,391 ms; the last of five calls of the model is in no step."""
-    with opened(corpus, database_of, "kineto/resnet_hipfree_mi300x") as run:
-        found, first = _findings(run), run.fixes().iloc[1]
+    run = recorded("kineto/resnet_hipfree_mi300x")
+    found, first = _findings(run), run.fixes().iloc[1]
     assert first["rule"] == "allocator"
     assert first["scenario"] == "kind=allocator while=idle times=0"
     assert found["allocator"]["step_share"] > 0.8
@@ -107,9 +103,8 @@ def test_the_allocator_is_not_a_host_that_launches_late(
 
 
 @nightly
-def test_a_loader_without_workers_is_the_largest_cost(corpus: Path, database_of: Database) -> None:
-    with opened(corpus, database_of, "kineto/tb_resnet50_torch1.9") as run:
-        found = run.findings()
+def test_a_loader_without_workers_is_the_largest_cost(recorded: Recorded) -> None:
+    found = recorded("kineto/tb_resnet50_torch1.9").findings()
     assert list(found["rule"])[:2] == ["data_bound", "launch_bound"]
     data, launch = found.iloc[0], found.iloc[1]
     # 47.2, 46.1, 46.0, 45.0, 44.3 ... ms in the loader, of which the GPU still works for some
@@ -120,10 +115,10 @@ def test_a_loader_without_workers_is_the_largest_cost(corpus: Path, database_of:
 
 
 @nightly
-def test_a_gap_before_code_is_loaded_is_compilation(corpus: Path, database_of: Database) -> None:
-    with opened(corpus, database_of, "nsys/fuser_jit__2025.1.sqlite") as run:
-        gaps = run.gaps().head(4)
-        found = _findings(run)
+def test_a_gap_before_code_is_loaded_is_compilation(recorded: Recorded) -> None:
+    run = recorded("nsys/fuser_jit__2025.1.sqlite")
+    gaps = run.gaps().head(4)
+    found = _findings(run)
     # 1,669 ms with a copy of 40 ms in it, 652, 566 and 271
     assert list(gaps["duration_ns"] / MS) == pytest.approx([1628.9, 651.9, 566.1, 270.9], abs=0.1)
     assert set(gaps["cause"]) == {"compilation"}
@@ -132,10 +127,10 @@ def test_a_gap_before_code_is_loaded_is_compilation(corpus: Path, database_of: D
 
 
 @nightly
-def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of: Database) -> None:
-    with opened(corpus, database_of, "kineto/sglang_prefill_mi300x") as run:
-        found = _findings(run)
-        causes = run.idle_causes().query("step == 0").set_index("cause")["idle_ns"]
+def test_what_waits_for_the_batch_before_blames_nobody(recorded: Recorded) -> None:
+    run = recorded("kineto/sglang_prefill_mi300x")
+    found = _findings(run)
+    causes = run.idle_causes().query("step == 0").set_index("cause")["idle_ns"]
     assert causes["began_before"] == pytest.approx(493.2 * MS, rel=1e-3)
     assert "device_delay" not in found
     assert {row["severity"] for row in found.values()} == {"info"}
@@ -159,46 +154,41 @@ def test_what_waits_for_the_batch_before_blames_nobody(corpus: Path, database_of
     ],
 )
 def test_gpu_work_without_records_is_no_compute_of_the_host(
-    corpus: Path, database_of: Database, name: str, said: str, kind: str
+    recorded: Recorded, name: str, said: str, kind: str
 ) -> None:
-    with opened(corpus, database_of, f"kineto/{name}") as run:
-        assert len(run.breakdown()) == 0
-        health = run.health().set_index("answer")
-        assert "compute" not in health.index
-        assert health["value"]["no GPU work"] == 1
-        assert list(run.recording()["kind"]) == [kind]
-        assert _findings(run)["nothing_to_measure"]["evidence"].startswith(said)
-        notes = run.sql("SELECT message FROM ingest_issues WHERE kind = 'note'")["message"]
-        assert any("nothing is known of its time" in note for note in notes)
+    run = recorded(f"kineto/{name}")
+    assert len(run.breakdown()) == 0
+    health = run.health().set_index("answer")
+    assert "compute" not in health.index
+    assert health["value"]["no GPU work"] == 1
+    assert list(run.recording()["kind"]) == [kind]
+    assert _findings(run)["nothing_to_measure"]["evidence"].startswith(said)
+    notes = run.sql("SELECT message FROM ingest_issues WHERE kind = 'note'")["message"]
+    assert any("nothing is known of its time" in note for note in notes)
 
 
-def test_waiting_ends_when_the_last_rank_arrives(corpus: Path, database_of: Database) -> None:
+def test_waiting_ends_when_the_last_rank_arrives(recorded: Recorded) -> None:
     """12.87 ms by arrivals on one clock; 25.5 by the shortest durations: ends spread by 126 us."""
-    with opened(corpus, database_of, "kineto/deepep8") as run:
-        waits = run.breakdown()["exposed_wait_ns"].mean()
-        known = run.sql("SELECT sum(wait_ns) / 8 AS wait_ns FROM collective_waits")["wait_ns"][0]
+    run = recorded("kineto/deepep8")
+    waits = run.breakdown()["exposed_wait_ns"].mean()
+    known = run.sql("SELECT sum(wait_ns) / 8 AS wait_ns FROM collective_waits")["wait_ns"][0]
     assert waits / MS == pytest.approx(12.87, rel=0.04)
     assert waits == pytest.approx(known, rel=0.01)
 
 
 @nightly
-def test_with_ranks_missing_waiting_is_not_told_from_transfer(
-    corpus: Path, database_of: Database
-) -> None:
-    with opened(corpus, database_of, "cases/subset") as run:
-        health = run.health().set_index("answer")
+def test_with_ranks_missing_waiting_is_not_told_from_transfer(recorded: Recorded) -> None:
+    health = recorded("cases/subset").health().set_index("answer")
     assert health["value"]["exposed comm"] == pytest.approx(9.3 + 27.8, abs=0.5)
     assert "waiting or transfer" in health["verdict"]["exposed comm"]
     assert health["value"]["exposed transfer"] == 0
 
 
 @nightly
-def test_work_that_is_divided_unevenly_is_divided_not_removed(
-    corpus: Path, database_of: Database
-) -> None:
-    with opened(corpus, database_of, "cases/moe") as run:
-        straggler = _findings(run)["straggler"]
-        fix = run.fixes().iloc[1]
+def test_work_that_is_divided_unevenly_is_divided_not_removed(recorded: Recorded) -> None:
+    run = recorded("cases/moe")
+    straggler = _findings(run)["straggler"]
+    fix = run.fixes().iloc[1]
     assert straggler["bound_ns"] == pytest.approx(19.40 * MS, rel=1e-3)
     assert straggler["cost_ns"] == pytest.approx(14.80 * MS, rel=1e-3)
     assert "By the split sizes of all_to_all, rank 3 gets 2.85 times" in straggler["evidence"]
@@ -207,11 +197,8 @@ def test_work_that_is_divided_unevenly_is_divided_not_removed(
 
 @nightly
 @pytest.mark.parametrize("name", ["rocm71", "rocm72"])
-def test_copies_are_copies_whoever_writes_them(
-    corpus: Path, database_of: Database, name: str
-) -> None:
-    with opened(corpus, database_of, f"cases/{name}") as run:
-        rows = run.breakdown().query("step.notna()")
+def test_copies_are_copies_whoever_writes_them(recorded: Recorded, name: str) -> None:
+    rows = recorded(f"cases/{name}").breakdown().query("step.notna()")
     assert rows["compute_ns"].mean() == 30 * MS
     assert rows["memory_ns"].mean() == 15 * MS
 

@@ -19,7 +19,7 @@ Span = tuple[int, int]
 WAIT = "_c10d_functional::wait_tensor"
 
 
-def recorded(file: Path) -> list[dict[str, Any]]:
+def events_of(file: Path) -> list[dict[str, Any]]:
     """Return the events of a trace that have a length; times in ns as the file has them."""
     with gzip.open(file) as text:
         events = json.load(text)["traceEvents"]
@@ -52,7 +52,7 @@ def test_an_operator_that_waits_for_a_collective_does_not_compute(
         "SELECT rank, sum(compute_ns)::BIGINT FROM breakdown() GROUP BY rank ORDER BY rank"
     )
     for rank, compute_ns in found.itertuples(index=False):
-        events = recorded(fixtures / "tp2_dp2_gloo" / f"rank{rank}.json.gz")
+        events = events_of(fixtures / "tp2_dp2_gloo" / f"rank{rank}.json.gz")
         steps = [e["span"] for e in events if e["name"].startswith("ProfilerStep")]
         ops = [e for e in events if e["cat"] == "cpu_op" and not e["name"].startswith("c10d::")]
         waits = [e["span"] for e in ops if e["name"] == WAIT]

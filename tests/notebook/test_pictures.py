@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PolyCollection
 
 import traceweave
-from tests.conftest import Recorded
+from tests.conftest import Recorded, Simulated
 from tests.marks import nightly
 from tests.simulated_runs import SLOW_GPU
 from traceweave.notebook.plots import Plots
@@ -152,23 +152,21 @@ def test_ranks_of_a_timeline_can_be_chosen(run: traceweave.Run) -> None:
 
 
 @nightly
-def test_tails_and_bandwidths_are_those_of_the_analyses(
-    simulated_database: Callable[..., Path],
-) -> None:
-    with traceweave.open(simulated_database(SLOW_GPU)) as run:
-        axes = run.plot.tails()
-        lines = [one for one in axes.collections if isinstance(one, LineCollection)]
-        drawn = sorted(tuple(part[:, 0]) for one in lines for part in one.get_segments())
-        tails = run.tails()
-        expected = [
-            tuple(row)
-            for name in ("duration", "transfer")
-            for row in tails[[f"{name}_p50_ns", f"{name}_p99_ns"]].astype(float).to_numpy()
-        ]
-        assert drawn == sorted(expected)
-        points = {tuple(p) for line in run.plot.bandwidth().lines for p in line.get_xydata()}  # type: ignore[union-attr]
-        rows = run.bandwidth().dropna(subset=["busbw_p50_gbps"])[["bytes", "busbw_p50_gbps"]]
-        assert points == {tuple(row) for row in rows.astype(float).to_numpy()} != set()
+def test_tails_and_bandwidths_are_those_of_the_analyses(simulated: Simulated) -> None:
+    run = simulated(SLOW_GPU)
+    axes = run.plot.tails()
+    lines = [one for one in axes.collections if isinstance(one, LineCollection)]
+    drawn = sorted(tuple(part[:, 0]) for one in lines for part in one.get_segments())
+    tails = run.tails()
+    expected = [
+        tuple(row)
+        for name in ("duration", "transfer")
+        for row in tails[[f"{name}_p50_ns", f"{name}_p99_ns"]].astype(float).to_numpy()
+    ]
+    assert drawn == sorted(expected)
+    points = {tuple(p) for line in run.plot.bandwidth().lines for p in line.get_xydata()}  # type: ignore[union-attr]
+    rows = run.bandwidth().dropna(subset=["busbw_p50_gbps"])[["bytes", "busbw_p50_gbps"]]
+    assert points == {tuple(row) for row in rows.astype(float).to_numpy()} != set()
 
 
 def test_what_cannot_be_drawn_is_said_in_the_picture(recorded: Recorded) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.conftest import Recorded
+from tests.conftest import Recorded, Simulated
 from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.errors import UsageError
@@ -145,12 +145,10 @@ OWN = Config(ranks=4, steps=5, layers=6)
     ids=["DDP, small buckets", "DDP", "FSDP", "TPxDP"],
 )  # fmt: skip
 def test_the_run_with_a_stream_of_its_own_takes_what_was_predicted(
-    own: Config, simulated_database: Callable[[Config], Path]
+    own: Config, simulated: Simulated
 ) -> None:
-    with traceweave.open(simulated_database(replace(own, shared_stream=True))) as run:
-        row = run.what_if("stream=own").iloc[0]
-    with traceweave.open(simulated_database(own)) as run:
-        true_ns = float(run.what_if("kind=compute times=1")["measured_step_ns"][0])
+    row = simulated(replace(own, shared_stream=True)).what_if("stream=own").iloc[0]
+    true_ns = float(simulated(own).what_if("kind=compute times=1")["measured_step_ns"][0])
     assert row["predicted_step_ns"] == pytest.approx(true_ns, rel=0.01)
     want = row["measured_step_ns"] - true_ns
     assert want > 1_000_000

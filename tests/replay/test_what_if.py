@@ -14,7 +14,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
-from tests.conftest import Recorded
+from tests.conftest import Recorded, Simulated
 from tests.marks import nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -30,7 +30,7 @@ from traceweave.replay.nodes import COMPUTE
 from traceweave.replay.rank_graph import HOST_WAIT
 from traceweave.store.database import time_limit
 from traceweave.store.empty import create_tables
-from traceweave_simulator import Config, Gap
+from traceweave_simulator import Gap
 
 FSDP = replace(FOUR_RANKS, parallelism="fsdp")
 TP = replace(FOUR_RANKS, parallelism="tp", group_size=2)
@@ -289,15 +289,10 @@ def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message:
     ids=["slow gpu", "slow host", "late data"],
 )
 def test_the_run_without_it_takes_what_was_predicted(
-    base: str,
-    worse: dict[str, object],
-    scenario: str,
-    simulated_database: Callable[[Config], Path],
+    base: str, worse: dict[str, object], scenario: str, simulated: Simulated
 ) -> None:
-    with traceweave.open(simulated_database(replace(BASES[base], **worse))) as run:  # type: ignore[arg-type]
-        (row,) = run.what_if(scenario).to_dict("records")
-    with traceweave.open(simulated_database(BASES[base])) as run:
-        without = run.steps()["length_ns"].mean()
+    (row,) = simulated(replace(BASES[base], **worse)).what_if(scenario).to_dict("records")
+    without = simulated(BASES[base]).steps()["length_ns"].mean()
     assert row["measured_step_ns"] == row["replayed_step_ns"]
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
     gain = row["measured_step_ns"] - without
@@ -318,18 +313,14 @@ def test_the_run_without_it_takes_what_was_predicted(
     ids=["slow gpu", "late data"],
 )
 def test_recorded_waits_predict_gains_within_3_percent(
-    base: str,
-    worse: dict[str, object],
-    scenario: str,
-    simulated_database: Callable[[Config], Path],
+    base: str, worse: dict[str, object], scenario: str, simulated: Simulated
 ) -> None:
     recorded = replace(BASES[base], cuda_sync_events=True)
-    with traceweave.open(simulated_database(replace(recorded, **worse))) as run:  # type: ignore[arg-type]
-        assert run.replay_quality()["inferred_waits"].sum() == 0
-        assert run.replay_quality()["stream_waits"].sum() > 0
-        (row,) = run.what_if(scenario).to_dict("records")
-    with traceweave.open(simulated_database(BASES[base])) as run:
-        without = run.steps()["length_ns"].mean()
+    run = simulated(replace(recorded, **worse))
+    assert run.replay_quality()["inferred_waits"].sum() == 0
+    assert run.replay_quality()["stream_waits"].sum() > 0
+    (row,) = run.what_if(scenario).to_dict("records")
+    without = simulated(BASES[base]).steps()["length_ns"].mean()
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
     gain = row["measured_step_ns"] - without
     assert row["gain_ns"] == pytest.approx(gain, rel=0.03, abs=100_000)
@@ -337,63 +328,51 @@ def test_recorded_waits_predict_gains_within_3_percent(
 
 @nightly
 @pytest.mark.parametrize("base", ["ddp", "fsdp", "tp"])
-def test_work_divided_evenly_takes_what_was_predicted(
-    base: str, simulated_database: Callable[[Config], Path]
-) -> None:
+def test_work_divided_evenly_takes_what_was_predicted(base: str, simulated: Simulated) -> None:
     uneven = replace(BASES[base], straggler={0: 1 * MS, 1: 2 * MS, 2: 3 * MS, 3: 6 * MS})
     even = replace(BASES[base], straggler=dict.fromkeys(range(4), 3 * MS))
-    with traceweave.open(simulated_database(uneven)) as run:
-        (row,) = run.what_if("kind=compute like=mean").to_dict("records")
-    with traceweave.open(simulated_database(even)) as run:
-        without = run.steps()["length_ns"].mean()
+    (row,) = simulated(uneven).what_if("kind=compute like=mean").to_dict("records")
+    without = simulated(even).steps()["length_ns"].mean()
     assert row["predicted_step_ns"] == pytest.approx(without, rel=0.01)
     gain = row["measured_step_ns"] - without
     assert row["gain_ns"] == pytest.approx(gain, rel=0.05, abs=100_000)
 
 
 @nightly
-def test_faster_kernels_and_faster_links(simulated_database: Callable[[Config], Path]) -> None:
+def test_faster_kernels_and_faster_links(simulated: Simulated) -> None:
     fast = replace(FSDP, compute_scale=0.6), replace(FSDP, beta_gbps=440)
     scenarios = "kind=compute times=0.6", "gbps=440 alpha_us=12"
-    with traceweave.open(simulated_database(FSDP)) as run:
-        found = run.what_if(*scenarios)["predicted_step_ns"]
+    found = simulated(FSDP).what_if(*scenarios)["predicted_step_ns"]
     assert len(found) == 3
     for config, step in zip(fast, found[:2], strict=True):
-        with traceweave.open(simulated_database(config)) as run:
-            assert step == pytest.approx(run.steps()["length_ns"].mean(), rel=0.002)
+        assert step == pytest.approx(simulated(config).steps()["length_ns"].mean(), rel=0.002)
 
 
 @nightly
-def test_operators_and_classes_are_selected(simulated_database: Callable[[Config], Path]) -> None:
-    with traceweave.open(simulated_database(FOUR_RANKS)) as run:
-        found = run.what_if(
-            "class=gemm times=0.5", "op=aten::mm times=0.5", "kind=compute times=0.5"
-        )
-        gains = found["gain_ns"].tolist()
-        share = run.sql(
-            "SELECT class, sum(duration_ns) AS sum_ns FROM gpu_ops"
-            " WHERE category = 'compute' GROUP BY class"
-        ).set_index("class")["sum_ns"]
+def test_operators_and_classes_are_selected(simulated: Simulated) -> None:
+    run = simulated(FOUR_RANKS)
+    found = run.what_if("class=gemm times=0.5", "op=aten::mm times=0.5", "kind=compute times=0.5")
+    gains = found["gain_ns"].tolist()
+    share = run.sql(
+        "SELECT class, sum(duration_ns) AS sum_ns FROM gpu_ops"
+        " WHERE category = 'compute' GROUP BY class"
+    ).set_index("class")["sum_ns"]
     assert 0 < gains[1] <= gains[0] < gains[2]
     # what the main stream is busy with is what steps take
     assert gains[0] / gains[2] == pytest.approx(share["gemm"] / share.sum(), rel=0.1)
 
 
 @nightly
-def test_what_is_slow_is_seen_without_records_of_waits(
-    simulated_database: Callable[[Config], Path],
-) -> None:
+def test_what_is_slow_is_seen_without_records_of_waits(simulated: Simulated) -> None:
     for config, scenario in (
         (SLOW_GPU, "rank=2 kind=compute like=median"),
         (SLOW_DATA, "rank=1 kind=data_loading like=median"),
         (SLOW_HOST, "rank=3 kind=launch like=median"),
     ):
-        with traceweave.open(simulated_database(config)) as run:
-            worst, other = run.what_if(scenario, scenario.replace("rank=", "rank=0,"))["gain_ns"][
-                :2
-            ]
-            assert worst > 0.1 * run.steps()["length_ns"].mean()
-            assert other == pytest.approx(worst, rel=0.05)
+        run = simulated(config)
+        worst, other = run.what_if(scenario, scenario.replace("rank=", "rank=0,"))["gain_ns"][:2]
+        assert worst > 0.1 * run.steps()["length_ns"].mean()
+        assert other == pytest.approx(worst, rel=0.05)
 
 
 @nightly

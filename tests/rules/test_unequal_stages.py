@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
-import traceweave
 from tests.analyses.builders import Builder, found_by
-from tests.conftest import Recorded
+from tests.conftest import Recorded, Simulated
 from tests.marks import first_at_once, nightly
 from traceweave.analyses.catalog import called
 from traceweave.analyses.runner import materialize
@@ -89,16 +86,14 @@ def test_a_single_slow_rank_makes_no_stage_longer(build: Builder) -> None:
 
 
 @nightly
-def test_what_is_gained_is_what_an_even_pipeline_takes_less(
-    simulated_database: Callable[[Config], Path],
-) -> None:
-    with traceweave.open(simulated_database(PIPELINE)) as run:
-        assert "unequal_stages" not in set(run.findings()["rule"])
-        even = run.steps()["length_ns"].mean()
-    with traceweave.open(simulated_database(UNEQUAL)) as run:
-        assert "unequal_stages" in set(run.findings()["rule"])
-        [row] = found(run.con)
-        answer = run.what_if(row["scenario"]).iloc[0]
+def test_what_is_gained_is_what_an_even_pipeline_takes_less(simulated: Simulated) -> None:
+    run = simulated(PIPELINE)
+    assert "unequal_stages" not in set(run.findings()["rule"])
+    even = run.steps()["length_ns"].mean()
+    run = simulated(UNEQUAL)
+    assert "unequal_stages" in set(run.findings()["rule"])
+    [row] = found(run.con)
+    answer = run.what_if(row["scenario"]).iloc[0]
     assert row["ranks"] == [4, 5, 6, 7]
     assert "times=0.6" in row["scenario"]
     assert answer["predicted_step_ns"] == pytest.approx(even, rel=0.01)
