@@ -12,7 +12,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.conftest import Recorded
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses.runner import provide
 from traceweave.replay.streams import PROMPT_NS
 
@@ -68,132 +68,61 @@ def _causes(found: list[dict[str, Any]]) -> Counter[tuple[str, str | None]]:
     return told
 
 
-K1 = Op("K1", 0, 100, 0)
+K1, K0 = Op("K1", 0, 100, 0), Op("K1", 0, 40, 0)
+ON_STREAM, NEXT = ("same_stream", "stream 7"), ("launched_late", "the compute that follows")
+OWN, QUEUED = ("launched_late", "its own launch"), ("launched_late", "queued behind all_reduce")
+DELAY, COPIES = ("kernel_delay", None), ("copies", None)
 
 
-def test_compute_behind_it_on_one_stream(build: Builder) -> None:
-    told = _told(build, K1, Op("C", 100, 150, 10), Op("K2", 150, 200, 20))
-    assert told == {("same_stream", "stream 7"): 50}
-
-
-def test_compute_before_it_on_one_stream_held_it_up(build: Builder) -> None:
-    # K2 is launched later, but C lay behind K1 from 12 on
-    told = _told(build, K1, Op("C", 100, 150, 10), Op("K2", 190, 200, 180))
-    assert told == {("same_stream", "stream 7"): 50}
-
-
-@nightly
-def test_no_more_is_due_to_the_stream_than_it_waited_there(build: Builder) -> None:
-    # launched at 70, 30 us before it began
-    told = _told(build, K1, Op("C", 100, 150, 68), Op("K2", 190, 200, 180))
-    assert told == {
-        ("same_stream", "stream 7"): 30,
-        ("launched_late", "the compute that follows"): 20,
-    }
-
-
-def test_compute_that_is_launched_after_it(build: Builder) -> None:
-    told = _told(build, K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160))
-    assert told == {("launched_late", "the compute that follows"): 50}
+@first_at_once(7)
+@pytest.mark.parametrize(
+    ("ops", "want"),
+    [
+        # compute is behind it on one stream
+        ((K1, Op("C", 100, 150, 10), Op("K2", 150, 200, 20)), {ON_STREAM: 50}),
+        # K2 is launched later, but C lay behind K1 from 12 on
+        ((K1, Op("C", 100, 150, 10), Op("K2", 190, 200, 180)), {ON_STREAM: 50}),
+        # compute is launched after it
+        ((K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160)), {NEXT: 50}),
+        # 30 us earlier it could have begun; the other 50 compute waits for it all the same
+        ((K0, Op("C", 70, 150, 66, SIDE, waits=True), Op("K2", 151, 200, 80, waits=True)),
+         {OWN: 30, ("nothing_left", "K2"): 50}),
+        # it was queued behind another
+        ((K0, Op("C1", 42, 100, 10, SIDE, waits=True), Op("C2", 100, 150, 20, SIDE, waits=True),
+          Op("K2", 151, 200, 30, waits=True)), {("input_ready_late", "K1"): 58, QUEUED: 50}),
+        # as DDP copies sums out of its buckets: K2 is behind M1, which waits for C1, and M2
+        ((K0, Op("C1", 42, 100, 10, SIDE), Op("C2", 101, 200, 12, SIDE), Op("M1", 102, 106, 20),
+          Op("M2", 202, 206, 22), Op("K2", 208, 250, 24)), {("nothing_left", "K2"): 58 + 99}),
+        # without launches nothing is known
+        ((Op("K1", 0, 100, None), Op("C", 100, 150, None), Op("K2", 150, 200, None)),
+         {("unknown", "no launch of the compute that follows"): 50}),
+        # launched at 70, 30 us before it began: no more is due to the stream than it waited there
+        ((K1, Op("C", 100, 150, 68), Op("K2", 190, 200, 180)), {ON_STREAM: 30, NEXT: 20}),
+        # its input came just before and its result is needed at once
+        ((K1, Op("C", 101, 150, 10, SIDE, waits=True), Op("K2", 151, 200, 20, waits=True)),
+         {("input_ready_late", "K1"): 49}),
+        # needed at once, and its input is not known
+        ((K1, Op("C", 140, 190, 10, SIDE), Op("K2", 191, 200, 20)), {("nothing_left", "K2"): 50}),
+        # K2 waits for it since 20; that S on another stream is launched late hides no more of it
+        ((K1, Op("C", 101, 200, 10, SIDE, waits=True), Op("K2", 201, 250, 20, waits=True),
+          Op("S", 160, 165, 155, 30)), {("input_ready_late", "K1"): 91, DELAY: 3}),
+        # M1 with its start, and M2, that waited for 62 us, nobody knows for what
+        ((K0, Op("C", 0, 200, 1, SIDE), Op("M1", 42, 58, 3), Op("M2", 120, 130, 4),
+          Op("K2", 132, 210, 5)),
+         {COPIES: 18 + 10, ("unknown", "what the compute that follows waits for"): 62, DELAY: 2}),
+    ],
+)  # fmt: skip
+def test_each_cause_by_hand(
+    build: Builder, ops: tuple[Op, ...], want: dict[tuple[str, str | None], float]
+) -> None:
+    assert _told(build, *ops) == want
 
 
 @nightly
 def test_a_host_that_waits_launches_nothing(build: Builder) -> None:
     build.host(0, (95 * US, 130 * US), "cudaStreamSynchronize", "runtime", 9)
     told = _told(build, K1, Op("C", 100, 150, 10, SIDE), Op("K2", 170, 200, 160))
-    assert told == {
-        ("blocked", None): 30,
-        ("launched_late", "the compute that follows"): 20,
-    }
-
-
-@nightly
-def test_input_that_came_just_before_and_a_result_needed_at_once(build: Builder) -> None:
-    told = _told(
-        build, K1, Op("C", 101, 150, 10, SIDE, waits=True), Op("K2", 151, 200, 20, waits=True)
-    )
-    assert told == {("input_ready_late", "K1"): 49}
-
-
-@nightly
-def test_a_result_needed_at_once_whose_input_is_not_known(build: Builder) -> None:
-    told = _told(build, K1, Op("C", 140, 190, 10, SIDE), Op("K2", 191, 200, 20))
-    assert told == {("nothing_left", "K2"): 50}
-
-
-def test_it_was_launched_later_than_its_input_was_there(build: Builder) -> None:
-    told = _told(
-        build,
-        Op("K1", 0, 40, 0),
-        Op("C", 70, 150, 66, SIDE, waits=True),
-        Op("K2", 151, 200, 80, waits=True),
-    )
-    # 30 us earlier it could have begun; the other 50 compute waits for it all the same
-    assert told == {("launched_late", "its own launch"): 30, ("nothing_left", "K2"): 50}
-
-
-def test_it_was_queued_behind_another(build: Builder) -> None:
-    told = _told(
-        build,
-        Op("K1", 0, 40, 0),
-        Op("C1", 42, 100, 10, SIDE, waits=True),
-        Op("C2", 100, 150, 20, SIDE, waits=True),
-        Op("K2", 151, 200, 30, waits=True),
-    )
-    assert told == {
-        ("input_ready_late", "K1"): 58,
-        ("launched_late", "queued behind all_reduce"): 50,
-    }
-
-
-@nightly
-def test_small_work_within_it_is_not_what_it_lacks(build: Builder) -> None:
-    """K2 waits for it since 20; that S on another stream is launched late hides no more of it."""
-    told = _told(
-        build,
-        K1,
-        Op("C", 101, 200, 10, SIDE, waits=True),
-        Op("K2", 201, 250, 20, waits=True),
-        Op("S", 160, 165, 155, 30),
-    )
-    assert told == {("input_ready_late", "K1"): 91, ("kernel_delay", None): 3}
-
-
-@nightly
-def test_copies_and_start_latency_on_the_stream_of_compute(build: Builder) -> None:
-    told = _told(
-        build,
-        Op("K1", 0, 40, 0),
-        Op("C", 0, 200, 1, SIDE),
-        Op("M1", 42, 58, 3),
-        Op("M2", 120, 130, 4),
-        Op("K2", 132, 210, 5),
-    )
-    # M1 with its start, and M2, that waited for 62 us, nobody knows for what
-    assert told == {
-        ("copies", None): 18 + 10,
-        ("unknown", "what the compute that follows waits for"): 62,
-        ("kernel_delay", None): 2,
-    }
-
-
-def test_compute_behind_copies_that_wait_for_it(build: Builder) -> None:
-    """As DDP copies sums out of its buckets: K2 is behind M1, which waits for C1, and M2."""
-    told = _told(
-        build,
-        Op("K1", 0, 40, 0),
-        Op("C1", 42, 100, 10, SIDE),
-        Op("C2", 101, 200, 12, SIDE),
-        Op("M1", 102, 106, 20),
-        Op("M2", 202, 206, 22),
-        Op("K2", 208, 250, 24),
-    )
-    assert told == {("nothing_left", "K2"): 58 + 99}
-
-
-def test_without_launches_nothing_is_known(build: Builder) -> None:
-    told = _told(build, Op("K1", 0, 100, None), Op("C", 100, 150, None), Op("K2", 150, 200, None))
-    assert told == {("unknown", "no launch of the compute that follows"): 50}
+    assert told == {("blocked", None): 30, NEXT: 20}
 
 
 def test_waiting_for_other_ranks_comes_first(build: Builder) -> None:
@@ -229,34 +158,13 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
     ("name", "op", "cause", "detail", "ms_per_step"),
     [
         # INDEX: communication and compute on one stream, 15 ms exposed for that reason
-        ("cases/samestream", "all_to_all", "same_stream", "stream 7", 15.0),
+        ("cases/samestream", "all_to_all", *ON_STREAM, 15.0),
         # row-parallel products, whose sums are needed at once, by the events of raw traces
-        pytest.param(
-            "kineto/megatron_tp8",
-            "all_reduce",
-            "input_ready_late",
-            "void cutlass::Kernel2",
-            16.5,
-            marks=nightly,
-        ),
+        ("kineto/megatron_tp8", "all_reduce", "input_ready_late", "void cutlass::Kernel2", 16.5),
         # rank 2 launches its exchange 10 ms after its input was there, in each of three steps
-        pytest.param(
-            "kineto/torchrec_4",
-            "all_to_all",
-            "launched_late",
-            "its own launch",
-            2.41,
-            marks=nightly,
-        ),
+        ("kineto/torchrec_4", "all_to_all", *OWN, 2.41),
         # in CUDA graphs no events are seen: the kernel after it starts 0.6 us after its end
-        pytest.param(
-            "kineto/deepep8",
-            "combine",
-            "nothing_left",
-            "void at::native::vectorized",
-            31.3,
-            marks=nightly,
-        ),
+        ("kineto/deepep8", "combine", "nothing_left", "void at::native::vectorized", 31.3),
     ],
 )
 def test_real_causes(
