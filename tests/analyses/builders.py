@@ -83,6 +83,16 @@ class Builder:
             status="wall clock" if residual_ns is None else "aligned",
         )
 
+    def ranks(self, count: int, residual_ns: int | None = 0) -> None:
+        """So many ranks, numbered from 0."""
+        for rank in range(count):
+            self.rank(rank, residual_ns)
+
+    def world(self, count: int, residual_ns: int | None = 0) -> None:
+        """So many ranks, and group 0 of all of them."""
+        self.ranks(count, residual_ns)
+        self.group(0, list(range(count)))
+
     def step(self, rank: int, step: int, host: Interval, device: Interval | None = None) -> None:
         """A step with its range on the host and, if it has GPU ops, its device window."""
         self._insert(

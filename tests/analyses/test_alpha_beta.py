@@ -20,9 +20,7 @@ UNRESOLVED = "its transfers are below the clock resolution"
 def _sizes(
     build: Builder, transfers: dict[int | None, int], residual_ns: int = 0, ranks: int = 2
 ) -> None:
-    build.group(0, list(range(ranks)))
-    for rank in range(ranks):
-        build.rank(rank, residual_ns=residual_ns)
+    build.world(ranks, residual_ns=residual_ns)
     for number, (size, transfer) in enumerate(transfers.items()):
         at = number * 1_000_000
         end = at + 5000 + transfer

@@ -98,8 +98,7 @@ def test_what_cannot_be_computed_says_why(build: Builder) -> None:
 def test_where_ranks_are_missing_the_transfer_may_be_waiting_for_them(build: Builder) -> None:
     # ranks 2 and 3 of the group were not recorded; one of them may be why 4000 ns pass
     build.group(0, [0, 1, 2, 3])
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.collective({0: (0, 5000), 1: (1000, 5000)}, bytes_=8000)
     (row,) = rows(build.con, "bandwidth")
     assert (row["transfer_p50_ns"], row["algbw_p50_gbps"]) == (4000, 2.0)
@@ -197,8 +196,7 @@ def peaks(build: Builder) -> list[tuple[Any, ...]]:
 
 def test_bandwidth_is_held_to_what_the_link_of_its_group_has(build: Builder) -> None:
     build.group(0, [0, 1, 2, 3], **PEAK)
-    for rank in range(4):
-        build.rank(rank)
+    build.ranks(4)
     _transfers(build, [1000], bytes_=200_000)
     # 200 GB/s, times 2 * 3 / 4: 300 of 450
     assert peaks(build) == [("all_reduce", 450, pytest.approx(300 / 450))]
@@ -210,8 +208,7 @@ def test_bandwidth_is_held_to_what_the_link_of_its_group_has(build: Builder) -> 
 )
 def test_what_switches_reduce_is_held_to_no_ring(build: Builder, algorithm: str) -> None:
     build.group(0, [0, 1], **PEAK)
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     _transfers(build, [400], bytes_=400_000)
     _log(build, "all_reduce", 400_000, algorithm)
     [row] = rows(build.con, "bandwidth")
@@ -236,8 +233,7 @@ def test_a_kernel_whose_name_says_multicast_is_held_to_no_ring(build: Builder) -
 
 def test_an_exchange_over_two_kinds_of_link_has_no_peak(build: Builder) -> None:
     build.group(0, [0, 1, 2, 3], link="mixed", via="IB", link_gbps=200.0)
-    for rank in range(4):
-        build.rank(rank)
+    build.ranks(4)
     _transfers(build, [1000], bytes_=4000, op="all_to_all")
     _transfers(build, [1000], bytes_=4000, op="all_gather")
     assert peaks(build) == [
@@ -246,8 +242,7 @@ def test_an_exchange_over_two_kinds_of_link_has_no_peak(build: Builder) -> None:
 
 
 def test_a_group_between_nodes_is_not_slow_beside_one_in_a_node(build: Builder) -> None:
-    for rank in range(6):
-        build.rank(rank)
+    build.ranks(6)
     for group, ranks in enumerate(([0, 1], [2, 3], [4, 5])):
         build.group(group, ranks, link="inter-node" if group == 2 else "intra-node")
         length = 5000 if group == 2 else 1000

@@ -193,8 +193,7 @@ def _by_counting(ops: Sequence[Op], start: int, end: int) -> tuple[int, ...]:
 
 
 def test_the_sweep_agrees_with_counting_every_nanosecond(build: Builder) -> None:
-    for rank in range(3):
-        build.rank(rank)
+    build.ranks(3)
 
     @settings(max_examples=examples(20), deadline=None)
     @given(ranks=st.lists(st.tuples(OPS, WINDOWS), min_size=3, max_size=3))

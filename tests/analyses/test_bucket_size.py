@@ -7,8 +7,7 @@ from tests.conftest import Recorded
 
 def _two_buckets(build: Builder, sizes: tuple[int | None, int | None]) -> None:
     """Ready at 1000 and 1050; 200 and 400 ns: a latency of 100 ns and 20 bytes per ns."""
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.group(0, [0, 1], role="dp", role_source="name")
     issue = Issuer(build)
     for rank in (0, 1):

@@ -25,9 +25,7 @@ def messages(build: Builder) -> Iterator[Builder]:
     second receive waits 100 us for its send. The third send has no room and waits 50 us. The
     transfers of the last two take 30 us: 100 GB/s.
     """
-    for rank in (0, 1):
-        build.rank(rank, residual_ns=1 * US)
-    build.group(0, [0, 1])
+    build.world(2, residual_ns=1 * US)
     send(build, (0, 30), (300, 306))
     send(build, (600, 630), (500, 630))
     send(build, (900, 980), (950, 980))
@@ -84,8 +82,7 @@ def test_nobody_is_known_to_come_last_in_a_buffered_message(messages: Builder) -
 def test_a_message_is_buffered_as_far_as_the_clocks_can_tell(
     build: Builder, sent: tuple[int, int], residual_ns: int | None, is_buffered: bool
 ) -> None:
-    for rank in (0, 1):
-        build.rank(rank, residual_ns=residual_ns)
+    build.ranks(2, residual_ns=residual_ns)
     send(build, sent, (300, 306))
     found = build.con.execute("SELECT is_buffered FROM collective_instances").fetchall()
     assert found == [(is_buffered,)]
@@ -116,8 +113,7 @@ def test_the_receiver_of_a_buffered_message_is_not_late(messages: Builder) -> No
 def test_findings_name_no_straggler_for_buffered_messages(build: Builder) -> None:
     """Rank 0 computes for 2 of each 10 ms and sends; rank 1 receives after 6 ms. Both meet at the
     end in a sum for which rank 1 comes 20 us late."""
-    for rank in (0, 1):
-        build.rank(rank, residual_ns=1 * US)
+    build.ranks(2, residual_ns=1 * US)
     build.group(0, [0, 1], role="cp")
     build.group(1, [0, 1], role="world")
     for step in range(12):
@@ -155,9 +151,7 @@ def test_buffered_messages_have_no_rate(messages: Builder) -> None:
 
 
 def test_where_all_messages_are_buffered_that_is_the_reason(build: Builder) -> None:
-    for rank in (0, 1):
-        build.rank(rank, residual_ns=1 * US)
-    build.group(0, [0, 1])
+    build.world(2, residual_ns=1 * US)
     send(build, (0, 30), (300, 306))
     send(build, (600, 630), (900, 906))
     note = "every send was over before its receive began: buffered messages show no transfer"

@@ -12,8 +12,7 @@ PAIR = ("from_rank", "to_rank", "messages", "bytes")
 
 
 def _run(build: Builder, ranks: int = 3, **more: Any) -> None:
-    for rank in range(ranks):
-        build.rank(rank)
+    build.ranks(ranks)
     build.group(0, list(range(ranks)), **more)
 
 

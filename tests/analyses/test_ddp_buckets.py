@@ -16,8 +16,7 @@ BOTH = {"role": "world", "role_source": "size is the world size"}
 
 
 def _run(build: Builder) -> Issuer:
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.group(0, [0, 1], **BOTH)
     return Issuer(build)
 

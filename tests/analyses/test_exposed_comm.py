@@ -21,9 +21,7 @@ def _three(build: Builder, residual_ns: int | None = 0) -> None:
 
     rank 0  ########====================----        # compute, = waiting, - transfer
     """
-    for rank in range(3):
-        build.rank(rank, residual_ns)
-    build.group(0, [0, 1, 2])
+    build.world(3, residual_ns)
     build.gpu(0, (0, 115))
     build.gpu(1, (0, 110))
     build.gpu(2, (0, 140))
@@ -55,9 +53,7 @@ def test_nobody_is_late_below_the_resolution_of_the_clocks(
 
 @nightly
 def test_waiting_in_two_collectives_at_once_is_charged_once(build: Builder) -> None:
-    for rank in range(2):
-        build.rank(rank)
-    build.group(0, [0, 1])
+    build.world(2)
     build.collective({0: (0, 110), 1: (100, 110)})
     build.collective({0: (50, 130), 1: (120, 130)})
     assert [row[-1] for row in _answer(build)] == [100, 20, None, None]
@@ -79,9 +75,7 @@ def test_one_rank_alone_and_a_broadcast_are_not_split(build: Builder) -> None:
 
 @nightly
 def test_collectives_over_stages_of_a_pipeline_are_staged(build: Builder) -> None:
-    for rank in range(4):
-        build.rank(rank)
-    build.group(0, [0, 1, 2, 3])
+    build.world(4)
     build.group(1, [0, 1])
     build.collective({0: (0, 10), 1: (0, 10), 2: (0, 10), 3: (0, 10)})
     build.collective({0: (20, 30), 1: (20, 30)}, group_id=1)

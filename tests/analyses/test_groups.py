@@ -13,8 +13,7 @@ ROLE = ("group_id", "role", "role_source", "used_for")
 
 
 def _world(build: Builder, ranks: int = 4, **more: Any) -> Issuer:
-    for rank in range(ranks):
-        build.rank(rank)
+    build.ranks(ranks)
     columns = {"role": "world", "role_source": "size is the world size"}
     build.group(0, list(range(ranks)), **(columns | more))
     return Issuer(build)

@@ -27,9 +27,7 @@ def _inspected(build: Builder, lengths_us: dict[int, list[int]], bytes_: int = 4
 
 
 def test_both_measure_the_same(build: Builder) -> None:
-    build.group(0, [0, 1])
-    for rank in (0, 1):
-        build.rank(rank)
+    build.world(2)
     build.collective({0: (0, 20_000), 1: (10_000, 20_000)}, bytes_=4000)
     _inspected(build, {0: [20, 30, 8], 1: [10, 16]})
     [row] = rows(build.con, "inspector")
@@ -44,9 +42,7 @@ def test_both_measure_the_same(build: Builder) -> None:
 
 
 def test_what_the_traces_lack_is_said(build: Builder) -> None:
-    build.group(0, [0, 1])
-    for rank in (0, 1):
-        build.rank(rank)
+    build.world(2)
     build.collective({0: (0, 20_000), 1: (10_000, 20_000)}, bytes_=4000)
     _inspected(build, {0: [20], 1: [10]}, bytes_=8000)
     columns = "calls ratio note"

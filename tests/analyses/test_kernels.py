@@ -8,8 +8,7 @@ from tests.analyses.builders import Builder, rows, told
 @pytest.fixture
 def two_ranks(build: Builder) -> Builder:
     """gemm takes 10, 20, 30 on rank 0 and 40 twice on rank 1; all_reduce 100; a copy."""
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     for length in (10, 20, 30):
         build.gpu(0, (0, length), name="gemm_a", **{"class": "gemm"}, step=1)
     for length in (40, 40):

@@ -33,8 +33,7 @@ def test_calls_are_counted_by_what_became_of_them(build: Builder) -> None:
 
 
 def test_a_send_and_its_recv_are_one(build: Builder) -> None:
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     more = {0: {"op": "send", "peer": 1}, 1: {"op": "recv", "peer": 0}}
     build.collective({0: (0, 10), 1: (5, 10)}, group_id=None, each=more)
     build.collective({0: (20, 30)}, op="send", group_id=None, matched=False)

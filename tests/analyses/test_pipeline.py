@@ -106,8 +106,7 @@ def test_messages_to_nobody_known_are_no_ring(build: Builder) -> None:
 
 
 def test_a_ring_of_stages_has_no_numbers(build: Builder) -> None:
-    for rank in range(3):
-        build.rank(rank)
+    build.ranks(3)
     for source, target in [*pairwise(range(3)), (2, 0)]:
         _message(build, source, (0, 10), target, (0, 10))
         _message(build, target, (20, 30), source, (20, 30))
@@ -133,8 +132,7 @@ def test_a_stage_that_was_not_recorded_leaves_the_rest_without_numbers(build: Bu
 
 
 def test_messages_of_groups_for_something_else_are_left_out(build: Builder) -> None:
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.group(1, [0, 1], role="cp", role_source="description")
     _message(build, 0, (0, 10), 1, (0, 10))
     assert rows(build.con, "pipeline") == []

@@ -7,8 +7,7 @@ COUNTED = ("rank", "steps", "gpu_ops", "host_ops", "collectives", "matched", "ti
 
 
 def test_what_each_rank_recorded_is_counted(build: Builder) -> None:
-    for rank in (0, 1, 2):
-        build.rank(rank)
+    build.ranks(3)
     build.con.execute(
         "UPDATE base.rank_sources SET host = 'a', first_local_ns = 5, last_local_ns = 30"
         " WHERE rank = 0"

@@ -4,8 +4,7 @@ from tests.analyses.builders import Builder, rows, told
 
 
 def test_a_step_over_three_ranks_and_one_without_a_gpu(build: Builder) -> None:
-    for rank in (0, 1, 2):
-        build.rank(rank)
+    build.ranks(3)
     build.step(0, 5, host=(0, 10), device=(2, 12))
     build.step(1, 5, host=(1, 31), device=(3, 23))
     build.step(2, 5, host=(2, 22))

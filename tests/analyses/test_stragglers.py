@@ -30,8 +30,7 @@ def _three_ranks(build: Builder, residual_ns: int | None = 0) -> None:
     # step 2       220      200      200     rank 0 is 20 late, two wait
     # step 2       300               350     rank 2 is 50 late, one waits
     # shared by all who are missing: rank 1 5 + 2.5, rank 2 5 + 60 + 2.5 + 50, rank 0 40
-    for rank in (0, 1, 2):
-        build.rank(rank, residual_ns=residual_ns)
+    build.ranks(3, residual_ns=residual_ns)
     build.collective({0: (0, 60), 1: (10, 60), 2: (40, 60)}, step=1)
     build.collective({0: (100, 160), 1: (105, 160), 2: (105, 160)}, step=1)
     build.collective({0: (220, 260), 1: (200, 260), 2: (200, 260)}, step=2)
@@ -128,8 +127,7 @@ def _mesh(build: Builder, work: dict[int, int], step: int = 1, at: int = 0) -> i
 
 @nightly
 def test_a_chain_is_followed_through_groups_to_where_it_begins(build: Builder) -> None:
-    for rank in range(4):
-        build.rank(rank)
+    build.ranks(4)
     # rank 0 computes 30 longer; rank 1 waits 30 for it, and so 3 waits 30 for 1, as 2 does for 0
     end = _mesh(build, {0: 50, 1: 20, 2: 20, 3: 20})
     assert _origins(build) == {
@@ -147,8 +145,7 @@ def test_a_chain_is_followed_through_groups_to_where_it_begins(build: Builder) -
 
 
 def test_a_rank_that_is_held_up_and_slow_answers_for_its_own_part(build: Builder) -> None:
-    for rank in range(3):
-        build.rank(rank)
+    build.ranks(3)
     # rank 1 waits 30 us for rank 0, then computes 40 where rank 2 computes 20: of the 50 that
     # rank 2 waits for it, 30 are rank 0's
     build.collective({0: (50_000, 55_000), 1: (20_000, 55_000)}, group_id=0)
@@ -166,8 +163,7 @@ def test_a_rank_that_is_held_up_and_slow_answers_for_its_own_part(build: Builder
 
 @nightly
 def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
-    for rank in range(3):
-        build.rank(rank)
+    build.ranks(3)
     # as before, but rank 1 computes beside its collective with rank 0, and is slow by itself
     build.collective({0: (50_000, 55_000), 1: (20_000, 55_000)}, group_id=0)
     build.gpu(0, (0, 50_000))
@@ -248,8 +244,7 @@ def test_a_rank_alone_and_unmatched_operations_make_nobody_wait(build: Builder) 
 
 def _late(build: Builder, *, at: int = 0, late: int = 100_000) -> None:
     # rank 0 arrives at the second collective `late` after rank 1
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.collective({0: (at, at + 50_000), 1: (at, at + 50_000)})
     start, end = at + 150_000, at + 200_000 + late
     build.collective({0: (start + late, end), 1: (start, end)})
@@ -368,8 +363,7 @@ def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
     # rank 0 waits 130 us for rank 1, and is 10 us late for the next collective, which rank 1 had
     # queued: since the first, rank 0 had 130 us more of communication, 130 less of compute, and
     # idled 10 us longer
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.collective({0: (0, 10_000), 1: (0, 10_000)})
     build.collective({0: (50_000, 200_000), 1: (180_000, 200_000)})
     build.collective({0: (215_000, 230_000), 1: (205_000, 230_000)})
@@ -392,8 +386,7 @@ def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
 
 def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:
     """Return the chance of two ranks: rank 1 comes so much later in each step, rank 0 if less."""
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     for step, late in enumerate(late_ns):
         at = step * 1_000_000
         build.collective(
@@ -423,8 +416,7 @@ def test_long_lateness_is_less_by_chance_than_short(build: Builder) -> None:
 @nightly
 def test_collectives_of_one_step_count_once_until_the_ranks_are_even(build: Builder) -> None:
     # rank 1 is 10 us late to three collectives, each of which begins 100 us after the one before
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     for at in (0, 200_000, 400_000):
         build.collective({0: (at, at + 100_000), 1: (at + 10_000, at + 100_000)})
     assert {row["rank"]: row["chance"] for row in rows(build.con, "stragglers")} == {0: 1, 1: 0.25}
@@ -438,8 +430,7 @@ def test_collectives_of_one_step_count_once_until_the_ranks_are_even(build: Buil
 def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
     build: Builder,
 ) -> None:
-    for rank in (0, 1, 2):
-        build.rank(rank)
+    build.ranks(3)
     build.collective({0: (0, 100_000), 1: (10_000, 100_000)})
     # queued behind it: of one stretch with it, of the rank that was not there as well
     build.collective({0: (100_000, 200_000), 1: (100_000, 200_000), 2: (110_000, 200_000)})

@@ -141,8 +141,7 @@ def test_a_skew_that_the_clocks_cannot_tell_is_counted_as_such(build: Builder) -
 
 @nightly
 def test_who_came_last_is_said_where_it_was_later_than_the_last_but_one(build: Builder) -> None:
-    for rank in range(3):
-        build.rank(rank, residual_ns=50)
+    build.ranks(3, residual_ns=50)
     # rank 0 waits 60 ns for the others: that much the clocks can tell, but not who of them was last
     build.collective({0: (0, 200), 1: (11, 200), 2: (60, 200)})
     columns = "below_resolution_share last_rank last_rank_share"
@@ -185,9 +184,7 @@ def test_waiting_for_ranks_that_are_missing_counts_as_transfer_and_the_note_says
 def _kind(build: Builder, lengths: list[int], late: dict[int, int] | None = None) -> None:
     """One all-reduce of ranks 0 and 1 a step, from 1,000 us times the step on, of these lengths;
     in some steps rank 1 comes so much later. Times in us."""
-    for rank in (0, 1):
-        build.rank(rank)
-    build.group(0, [0, 1])
+    build.world(2)
     for step, length in enumerate(lengths, 1):
         at = 1000 * step
         for rank in (0, 1):

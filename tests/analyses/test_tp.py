@@ -7,8 +7,7 @@ from tests.marks import nightly
 
 
 def test_what_blocks_compute_and_what_runs_beside_it(build: Builder) -> None:
-    for rank in (0, 1):
-        build.rank(rank)
+    build.ranks(2)
     build.step(0, 1, (0, 900), (0, 1000))
     build.group(0, [0, 1], role="tp", role_source="description")
     issue = Issuer(build)

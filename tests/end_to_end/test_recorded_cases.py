@@ -73,19 +73,6 @@ def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Re
     assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.01)
 
 
-def test_a_late_start_of_the_recording_leaves_out_the_first_step_alone(recorded: Recorded) -> None:
-    """Rank 1 began to record 250 ms late; no rank has more work or is late after that.
-
-    Rank 0 waited for it in step 3, of 301 ms.
-    """
-    run = recorded("uneven_start_gloo")
-    steps = run.sql("SELECT rank, step, duration_ns FROM steps ORDER BY step, rank")
-    assert steps.groupby("rank")["step"].min().tolist() == [4, 4]
-    assert (steps["duration_ns"] < 50 * MS).all()
-    [message] = set(run.sql("SELECT message FROM recording")["message"])
-    assert message.startswith("ranks began to record, or to work, 267 ms apart: step 3 ")
-
-
 @nightly
 @pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
 def test_the_one_long_step_is_named(recorded: Recorded, name: str) -> None:

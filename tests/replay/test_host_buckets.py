@@ -32,8 +32,7 @@ def _write(con: duckdb.DuckDBPyConnection, steps: int, longer: int = 0) -> Model
     """
     run = Builder(con)
     run.group(0, [0, 1], role="dp", role_source="description")
-    for rank in range(2):
-        run.rank(rank)
+    run.ranks(2)
     for step in range(steps):
         late = longer if step == steps - 1 else 0
         at = step * PERIOD
@@ -175,9 +174,7 @@ def test_a_pause_is_one_whatever_the_rank_runs_beside_it(
 ) -> None:
     """Rank 0 makes two tensors more, and pauses 50 before a barrier that both make a tensor for."""
     run = Builder(empty_run)
-    run.group(0, [0, 1])
-    for rank in range(2):
-        run.rank(rank)
+    run.world(2)
     for step in range(3):
         at, calls = step * PERIOD, {}
         for rank, asks in ((0, 72), (1, 22)):

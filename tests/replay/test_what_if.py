@@ -90,9 +90,7 @@ Kernels = list[tuple[str, int]]
 def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Kernels]) -> Model:
     """Two steps of 40 on three ranks: what is `computed` of a step and rank, then R of all."""
     run = Builder(con)
-    run.group(0, [0, 1, 2])
-    for rank in range(3):
-        run.rank(rank)
+    run.world(3)
     for step in (1, 2):
         begin, end = 40 * US * (step - 1), 40 * US * step
         spans, gathers = {}, {}
@@ -498,9 +496,7 @@ def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
 ) -> None:
     """1.31 times slower from the third of six steps on: four steps gain 31 ms each."""
     build = Builder(empty_run)
-    build.group(0, [0, 1, 2])
-    for rank in range(3):
-        build.rank(rank)
+    build.world(3)
     for step in range(6):
         at = step * 200 * MS
         takes = {rank: 131 if rank == 1 and step >= 2 else 100 for rank in range(3)}

@@ -28,9 +28,7 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
     """Rank 1 takes 20 ms for its statistics before a sum that rank 0 waits in, 90 in one of seven
     steps."""
     build = Builder(empty_run)
-    build.group(0, [0, 1])
-    for rank in range(2):
-        build.rank(rank)
+    build.world(2)
     for step, longer in enumerate((90, *[20] * 6)):
         at = step * 200 * MS
         asked = {0: at + 10 * MS, 1: at + (10 + longer) * MS}
@@ -54,9 +52,7 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
     """Rank 1 multiplies twice as many rows as rank 0 from the seventh of twelve steps on, 80 ms for
     40; divided evenly, both take 60 there, and 20 ms in half of the steps are gained."""
     build = Builder(empty_run)
-    build.group(0, [0, 1])
-    for rank in range(2):
-        build.rank(rank)
+    build.world(2)
     at = 0
     for step in range(12):
         asked = {}
@@ -84,9 +80,7 @@ def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
     """Rank 1 copies four times for 10 ms each where rank 0 does once for 1, in a range that both
     have; a product in it takes 50 ms longer as well, which says where, not why."""
     build = Builder(empty_run)
-    build.group(0, [0, 1])
-    for rank in range(2):
-        build.rank(rank)
+    build.world(2)
     for step in range(8):
         at, asked = step * 200 * MS, {}
         for rank, (copies, copy, product) in enumerate(((1, 1, 20), (4, 10, 70))):

@@ -61,9 +61,7 @@ def test_who_waits_for_whom_depends_on_the_root(
     instance: tuple[int, int, int, int, int, bool],
 ) -> None:
     build = Builder(empty_run)
-    for rank in range(3):
-        build.rank(rank)
-    build.group(0, [0, 1, 2])
+    build.world(3)
     place = None if op == "all_reduce" else 1
     at = {rank: (start, 100) for rank, start in enumerate(starts)}
     build.collective(at, op, each={rank: {"root_place": place} for rank in at})
@@ -77,9 +75,7 @@ def test_who_waits_for_whom_depends_on_the_root(
 
 def test_a_root_that_ranks_do_not_agree_on_is_none(empty_run: duckdb.DuckDBPyConnection) -> None:
     build = Builder(empty_run)
-    for rank in range(2):
-        build.rank(rank)
-    build.group(0, [0, 1])
+    build.world(2)
     build.collective(
         {0: (0, 100), 1: (40, 100)}, "broadcast", each={r: {"root_place": r} for r in range(2)}
     )
