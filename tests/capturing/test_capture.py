@@ -91,8 +91,8 @@ def test_a_trace_says_how_long_steps_take_without_the_profiler(tmp_path: Path) -
     assert 18e6 < trace(path)["traceweave"]["unprofiled_step_ns"] < 60e6
     assert traceweave.ingest([path], tmp_path / "run.duckdb").ok
     with traceweave.open(tmp_path / "run.duckdb") as run:
-        assert not run.sql("SELECT * FROM job_settings WHERE kind = 'measured'").to_numpy().size
-        [[told]] = run.sql("SELECT value FROM base.job_settings WHERE kind = 'measured'").to_numpy()
+        [[told]] = run.sql("SELECT value FROM job_settings WHERE kind = 'measured'").to_numpy()
+        assert "measured" not in set(run.analyze("settings")["kind"])
     assert int(told) == trace(path)["traceweave"]["unprofiled_step_ns"]
 
 
@@ -153,7 +153,8 @@ def test_who_raises_before_the_window_keeps_all_from_recording(job: Path, told: 
 def test_who_raises_inside_the_window_keeps_what_was_recorded(job: Path) -> None:
     found = [names(job / scenario) for scenario in ("inside", "after")]
     whole = [f"rank{rank}_step3-5.json.gz" for rank in EVERY_RANK]
-    assert found == [[*whole[:2], "rank2_step3-4.json.gz", whole[3]], whole]
+    assert found == [[*whole[:2], "rank2_step3-3.json.gz", whole[3]], whole]
+    assert steps(job / "inside" / "rank2_step3-3.json.gz") == ["ProfilerStep#3"]
 
 
 def test_an_error_inside_is_logged_once_and_stays_there(job: Path, told: list[Told]) -> None:
@@ -265,6 +266,21 @@ def test_a_training_that_goes_on_where_another_stopped_counts_its_own_steps(tmp_
             capture.step()
     (path,) = tmp_path.iterdir()
     assert steps(path) == ["ProfilerStep#1001", "ProfilerStep#1002"]
+
+
+@pytest.mark.parametrize(("told", "whole"), [(7, [5, 6]), (6, [5]), (5, [5])])
+def test_a_loop_that_ends_inside_the_window_records_whole_steps(
+    tmp_path: Path, told: int, whole: list[int]
+) -> None:
+    """The step that is under way when it ends never ran; where no other is, it is kept."""
+    with traceweave.capture(tmp_path, range(5, 9)) as capture:
+        for _ in range(told):
+            capture.step()
+    (path,) = tmp_path.iterdir()
+    assert path.name == f"rank0_step5-{whole[-1]}.json.gz"
+    assert steps(path) == [f"ProfilerStep#{n}" for n in whole]
+    assert trace(path)["traceweave"]["steps"] == [5, whole[-1]]
+    assert trace(path)["traceEvents"]
 
 
 def test_probes_and_events_are_on_one_clock(tmp_path: Path) -> None:

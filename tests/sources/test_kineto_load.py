@@ -115,9 +115,10 @@ def test_a_kernel_is_linked_to_its_launch_and_step(load: Any) -> None:
             kernel("sm80_gemm", 150, 20, 77),
             {"ph": "s", "id": 77, "pid": 9, "tid": 9, "ts": 20, "cat": "ac2g", "name": "ac2g"},
             {"ph": "f", "id": 77, "pid": 0, "tid": 7, "ts": 150, "cat": "ac2g", "name": "ac2g"},
+            span("aten::item", 110, 5),
         ]
     )
-    assert (loaded.events_read, loaded.events_stored, loaded.issues) == (7, 7, [])
+    assert (loaded.events_read, loaded.events_stored, loaded.issues) == (8, 8, [])
     assert query("SELECT name, class, category, launch_op_id, step FROM gpu_ops") == [
         ("sm80_gemm", "gemm", "compute", 1_000_000_003, 4)
     ]

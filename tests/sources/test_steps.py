@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -13,6 +14,7 @@ from tests.sources.nsys_export import nvtx, write_export
 from traceweave.errors import UsageError
 from traceweave.ingestion import ingest
 from traceweave.sources import nsys
+from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
 
 
@@ -72,6 +74,25 @@ def test_ranges_without_numbers_are_counted(tmp_path: Path) -> None:
 
 def test_an_expression_that_matches_nothing_leaves_no_steps(tmp_path: Path) -> None:
     assert steps(tmp_path, ["step 1", "step 2"], "epoch") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "marked", "kept"),
+    [
+        # after its last step the job had no other: 49 us in which it called nothing
+        ("amd_mi250", [1, 2], [1]),
+        # nothing is called in it either, but it is the only one
+        ("cpu_gloo_1of300", [551], [551]),
+    ],
+)
+def test_a_step_that_the_profiler_began_and_the_job_did_not_is_none(
+    corpus: Path, database_of: Callable[..., Path], name: str, marked: list[int], kept: list[int]
+) -> None:
+    with open_database(database_of(corpus / "kineto" / name)) as con:
+        found = con.execute("SELECT name FROM host_ops WHERE name LIKE 'ProfilerStep#%' ORDER BY 1")
+        assert found.fetchall() == [(f"ProfilerStep#{n}",) for n in marked]
+        found = con.execute("SELECT step FROM base.steps ORDER BY 1")
+        assert found.fetchall() == [(step,) for step in kept]
 
 
 @nightly

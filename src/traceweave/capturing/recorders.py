@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from collections.abc import Callable
@@ -11,6 +12,9 @@ from typing import Any, Protocol
 
 KEY = "traceweave"
 """Of a trace's top level: what the capture says of the process and its job."""
+
+CUT = "no whole step"
+"""Name of the range that a job left before it told the end of the step."""
 
 
 class Recorder(Protocol):
@@ -31,8 +35,9 @@ class Recorder(Protocol):
     def stop(self, description: dict[str, Any]) -> None:
         """End the recording, and put the description into it."""
 
-    def save(self, path: Path) -> Path:
-        """Write it to `path`, to which it adds its suffix; return the whole name."""
+    def save(self, path: Path, cut: int | None = None) -> Path:
+        """Write it to `path`, to which it adds its suffix; return the whole name. The step `cut`
+        is no step: nobody told its end."""
 
     def close(self) -> None:
         """End what was made ready or begun and never came to its end."""
@@ -80,7 +85,7 @@ class TorchRecorder:
         """Return the range by which torch's own schedule marks steps."""
         import torch
 
-        return torch.profiler.record_function(f"ProfilerStep#{number}")
+        return torch.profiler.record_function(_mark(number))
 
     def stop(self, description: dict[str, Any]) -> None:
         """End the recording with the description in the trace's top level."""
@@ -88,10 +93,16 @@ class TorchRecorder:
         self._open = False
         self._profile.stop_trace()
 
-    def save(self, path: Path) -> Path:
-        """Write the trace."""
+    def save(self, path: Path, cut: int | None = None) -> Path:
+        """Write the trace; the range of a step that was cut gets a name that marks none."""
         target = path.with_name(f"{path.name}.json.gz")
-        write_whole(target, lambda draft: self._profile.export_chrome_trace(str(draft)))
+
+        def write(draft: Path) -> None:
+            self._profile.export_chrome_trace(str(draft))
+            if cut is not None:
+                write_whole(draft, lambda renamed: _rename(draft, renamed, _mark(cut), CUT))
+
+        write_whole(target, write)
         return target
 
     def close(self) -> None:
@@ -144,8 +155,8 @@ class NsysRecorder:
         torch.cuda.synchronize()
         self.close()
 
-    def save(self, path: Path) -> Path:
-        """Write the description."""
+    def save(self, path: Path, cut: int | None = None) -> Path:
+        """Write the description; what is in the report of nsys stays as it is."""
         target = path.with_name(f"{path.name}.capture.json")
         text = as_json({KEY: self._description})
         write_whole(target, lambda draft: draft.write_text(text))
@@ -158,6 +169,16 @@ class NsysRecorder:
         if self._open:
             self._open = False
             torch.cuda.profiler.stop()
+
+
+def _mark(number: int) -> str:
+    return f"ProfilerStep#{number}"
+
+
+def _rename(trace: Path, renamed: Path, old: str, new: str) -> None:
+    """Copy a compressed trace with another name for one range."""
+    with gzip.open(trace) as lines, gzip.open(renamed, "wb") as out:
+        out.writelines(line.replace(f'"{old}"'.encode(), f'"{new}"'.encode()) for line in lines)
 
 
 def as_json(value: object) -> str:

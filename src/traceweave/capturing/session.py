@@ -27,7 +27,7 @@ NEVER = -1
 """No step has this number."""
 
 USUAL_STEPS = 20
-"""The steps before the profiler is made ready, whose median is how long one takes without it."""
+"""The steps before the profiler is made ready, whose median is how long one took without it."""
 
 log = logging.getLogger("traceweave.capture")
 
@@ -197,32 +197,39 @@ class capture:
         if snapshot:
             snapshot.start()
         recorder.start()
-        number = self._steps[0]
+        number = first = self._steps[0]
+        left = True
         try:
             for number in self._steps:
                 with recorder.step(number):
                     yield number + 1
+            left = False
         finally:
+            # a step that nobody told the end of is cut or never ran; one that is all there is stays
+            cut = number if left and number > first else None
+            last = number if cut is None else number - 1
             after: list[Probes] = []
             with self._harmless():
                 after = self._exchange("end", "probed")
             recorder.stop(
                 description
                 | {
-                    "steps": [self._steps[0], number],
+                    "steps": [first, last],
                     "note": self._note,
                     "unprofiled_step_ns": self._usual_ns,
                     "probes": [{"peer": one.peer, "times": one.times} for one in before + after],
                 }
             )
             self._leave("its window is over")
-            path = self._folder / f"rank{process.rank}_step{self._steps[0]}-{number}"
-            self._save(path, recorder, snapshot)
+            path = self._folder / f"rank{process.rank}_step{first}-{last}"
+            self._save(path, recorder, snapshot, cut)
 
-    def _save(self, path: Path, recorder: Recorder, snapshot: MemorySnapshot | None) -> None:
+    def _save(
+        self, path: Path, recorder: Recorder, snapshot: MemorySnapshot | None, cut: int | None
+    ) -> None:
         """Write all that was asked for; what fails takes nothing else down."""
         with self._harmless():
-            log.info("wrote %s", recorder.save(path))
+            log.info("wrote %s", recorder.save(path, cut))
         if snapshot:
             with self._harmless():
                 log.info("wrote %s", snapshot.save(path))

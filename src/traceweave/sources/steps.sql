@@ -73,3 +73,15 @@ SELECT
     arg_max(kind, (duration_ns, -start_local_ns)) AS kind
 FROM marked JOIN best USING (rank, family)
 GROUP BY rank, family, number;
+
+-- The profiler marks a step when the one before is over, whether or not another follows: the last, in which the rank calls nothing, is none.
+DELETE FROM new_steps WHERE (rank, step) IN (
+    SELECT (s.rank, any_value(s.step))
+    FROM (
+        SELECT rank, arg_max(step, start_local_ns) AS step, max(start_local_ns) AS from_ns, arg_max(start_local_ns + duration_ns, start_local_ns) AS to_ns
+        FROM new_steps WHERE source = 'ProfilerStep' GROUP BY rank HAVING count(*) > 1
+    ) AS s
+    JOIN new_host_ops AS h ON h.rank = s.rank AND h.kind IN ('op', 'runtime', 'driver')
+    GROUP BY s.rank
+    HAVING NOT bool_or(h.start_local_ns BETWEEN s.from_ns AND s.to_ns)
+);
