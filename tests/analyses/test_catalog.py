@@ -257,10 +257,21 @@ def test_a_bare_parameter_is_a_common_one() -> None:
 
 @pytest.mark.parametrize(
     ("shows", "subject"),
-    [("waits", ("waits", "")), ("gaps sync", ("gaps", "sync")), ("gaps", None), ("waits 3", None)],
+    [
+        ("waits", ("waits", "", "")),
+        ("gaps sync", ("gaps", "sync", "")),
+        ("transfers ddp,tp", ("transfers", "ddp,tp", "")),
+        ("steps step=3-5", ("steps", "", "step=3-5")),
+        ("ops memory name=Memcpy DtoH; name=a", ("ops", "memory", "name=Memcpy DtoH; name=a")),
+        ("gaps", None),
+        ("gaps step=3", None),
+        ("waits pp 3", None),
+        ("steps 3", None),
+        ("kernels", None),
+    ],
 )
 def test_a_rule_says_what_of_a_timeline_it_is_about(
-    shows: str, subject: tuple[str, str] | None
+    shows: str, subject: tuple[str, str, str] | None
 ) -> None:
     own = {"late": f"-- rule: late | lateness\n-- shows: {shows}\nSELECT 1 AS cost_ns"}
     if subject is None:

@@ -42,7 +42,7 @@ from types import MappingProxyType
 from typing import ClassVar, TypeVar
 
 from traceweave.analyses.parameters import Value
-from traceweave.analyses.rules import RULE_TOPICS, Rule, Subject, union_of_rules
+from traceweave.analyses.rules import RULE_TOPICS, Rule, union_of_rules
 from traceweave.analyses.statements import (
     ONCE,
     OPTIONAL,
@@ -237,12 +237,6 @@ def catalog() -> tuple[Analysis, ...]:
 def rules() -> tuple[Rule, ...]:
     """Return every rule behind `findings`, by topic and then by name."""
     return tuple(library().rules.values())
-
-
-def subject_of(rule: str) -> Subject | None:
-    """Return what of a timeline the findings of a rule are about; None if there is none such."""
-    found = library().rules.get(rule)
-    return found.subject if found else None
 
 
 def shared() -> tuple[Shared, ...]:

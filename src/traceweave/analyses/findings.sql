@@ -21,6 +21,7 @@
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
 -- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
+-- column: shows VARCHAR | what of a timeline it is about: gaps of a cause, ops of a category, waits, transfers (of some uses) or steps, and selectors as of what-if where they differ from those of scenario; NULL: nothing
 -- main: severity, title, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
 -- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
@@ -88,7 +89,8 @@ SELECT
     || CASE WHEN c.cost_is = 'replayed' AND NOT c.is_vain AND c.remedy_ns < 0.95 * c.cost_ns AND starts_with(c.remedy, split_part(c.scenario, ' times', 1)) THEN format('. ''{}'' alone gains {}', c.remedy, tw_time(c.remedy_ns)) ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN coalesce(c.otherwise, c.advice) ELSE c.advice END AS advice,
-    c.note
+    c.note,
+    c.shows
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- the rules hold their own bounds to the same; what could be much may gain it once another fix is made
 WHERE c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns

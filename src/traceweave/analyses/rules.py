@@ -8,8 +8,9 @@ A rule is one SELECT with a header, as an analysis is:
     -- try: what helps
     -- proof: the analysis that shows the rows behind it
     -- page: what on the page shows them, if that is not what the analysis says
-    -- shows: what of a timeline it is about: gaps of a cause, ops of a category, waits, transfers
-              or steps; all else is drawn faintly
+    -- shows: what of a timeline it is about: gaps of a cause, ops of a category, waits or transfers
+              (of some uses), or steps; then selectors as of scenarios, if it is not about all of
+              them; all else is drawn faintly
     -- param, choice, needs: as in an analysis
 
 Its rows are findings: of RULE_COLUMNS it gives those that it has something to say in, in any order.
@@ -49,13 +50,15 @@ RULE_COLUMNS = (
     Column("severity", "VARCHAR", "NULL: by its cost; else at most this"),
     Column("evidence", "VARCHAR", "what was found, in words with its numbers"),
     Column("proof", "VARCHAR", "NULL: the analysis that the header names"),
+    Column("shows", "VARCHAR", "NULL: what of a timeline the header says, as its scenario selects"),
     Column("advice", "VARCHAR", "what to try"),
 )
 """The columns that a rule may give; `findings` makes its own of them."""
 
 
-SUBJECTS = {"gaps": 1, "ops": 1, "waits": 0, "transfers": 0, "steps": 0}
-"""What a rule may be about, and how many names say which: of a cause, of a category."""
+SUBJECTS = {"gaps": (1, 1), "ops": (1, 1), "waits": (0, 1), "transfers": (0, 1), "steps": (0, 0)}
+"""What a finding may be about, and how many names say which, at least and at most: a cause, a
+category, uses of communication."""
 
 
 class Subject(NamedTuple):
@@ -64,6 +67,23 @@ class Subject(NamedTuple):
     kind: str
     """One of SUBJECTS."""
     which: str = ""
+    selectors: str = ""
+    """Of scenarios; '': all of them."""
+
+
+def subject_said(text: str | None) -> Subject | None:
+    """Return what a finding or header says it is about; None: nothing in particular.
+
+    Raises ValueError for what no timeline shows.
+    """
+    if not text:
+        return None
+    kind, *said = text.split(" ")
+    which = [word for word in said[:1] if "=" not in word]
+    least, most = SUBJECTS.get(kind, (1, 0))
+    if not least <= len(which) <= most or not all("=" in word for word in said[len(which) :][:1]):
+        raise ValueError(f"no timeline shows {text!r}")
+    return Subject(kind, "".join(which), " ".join(said[len(which) :]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,24 +130,24 @@ class Rule(Statement):
     @property
     def subject(self) -> Subject | None:
         """What of a timeline it is about; None: nothing in particular. Raises ValueError."""
-        if not (said := self.text("shows").split()):
-            return None
-        subject = Subject(*said[:2])
-        if len(said) != 1 + SUBJECTS.get(subject.kind, 2):
-            raise ValueError(f"{self.name}.sql: no timeline shows {self.text('shows')!r}")
-        return subject
+        try:
+            return subject_said(self.text("shows"))
+        except ValueError as error:
+            raise ValueError(f"{self.name}.sql: {error}") from error
 
 
 def union_of_rules(tables: Mapping[Rule, str | None]) -> str:
-    """Return a SELECT of what all rules found: rule, usual_title, usual_proof and RULE_COLUMNS.
+    """Return a SELECT of what all rules found: rule, what their headers say, and RULE_COLUMNS.
 
     `tables` names the relation with the rows of each rule; None: it has none.
     """
-    usual = (Column(name, "VARCHAR", "") for name in ("rule", "usual_title", "usual_proof"))
+    said = ("rule", "usual_title", "usual_proof", "usual_shows")
+    usual = (Column(name, "VARCHAR", "") for name in said)
     selects = [no_rows((*usual, *RULE_COLUMNS))]
     selects += [
         f"SELECT '{rule.name}' AS rule, {literal(rule.headline)} AS usual_title,"
-        f" '{rule.proof}' AS usual_proof, * FROM {table}"
+        f" '{rule.proof}' AS usual_proof, nullif('{rule.text('shows')}', '') AS usual_shows,"
+        f" * FROM {table}"
         for rule, table in tables.items()
         if table is not None
     ]

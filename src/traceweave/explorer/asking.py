@@ -59,13 +59,15 @@ class Asking:
 
         Raises TakenBackError, and what DuckDB raises.
         """
-        sql, named = _with_named(query, params)
-        return self._unless_over(lambda: self._con.sql(sql, params=named).to_arrow_table())
+        sql = text(query)
+        given = named(sql, params)
+        return self._unless_over(lambda: self._con.sql(sql, params=given).to_arrow_table())
 
     def do(self, query: str, **params: object) -> None:
         """Run a statement as `table` does, for what it changes."""
-        sql, named = _with_named(query, params)
-        self._unless_over(lambda: self._con.execute(sql, named))
+        sql = text(query)
+        given = named(sql, params)
+        self._unless_over(lambda: self._con.execute(sql, given))
 
     def rows(self, query: str, **params: object) -> list[dict[str, Any]]:
         """Return the rows of a query as dictionaries."""
@@ -109,10 +111,10 @@ def making_anew(
         raise
 
 
-def _with_named(query: str, params: dict[str, object]) -> tuple[str, dict[str, object]]:
-    sql = text(query)
-    named = set(_PARAMETER.findall(sql))
-    return sql, {name: value for name, value in params.items() if name in named}
+def named(sql: str, params: dict[str, object]) -> dict[str, object]:
+    """Return those of the parameters that a query names."""
+    used = set(_PARAMETER.findall(sql))
+    return {name: value for name, value in params.items() if name in used}
 
 
 @cache

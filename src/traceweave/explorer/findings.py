@@ -7,15 +7,18 @@ from typing import Any
 
 import duckdb
 
-from traceweave.analyses import find
 from traceweave.analyses.blocks import block
-from traceweave.analyses.catalog import subject_of
-from traceweave.analyses.rules import Subject
-from traceweave.analyses.runner import answer_batch, run
+from traceweave.analyses.rules import Subject, subject_said
+from traceweave.analyses.runner import run
+from traceweave.errors import UsageError
 from traceweave.explorer.asking import Asking
+from traceweave.explorer.places import Places, gap_at
 from traceweave.explorer.run import Explored
 
 Answer = dict[str, Any]
+
+_Shown = tuple[Subject | None, Answer | None]
+"""What a finding is about, and where that shows best; neither where there is nothing to be seen."""
 
 
 class Findings:
@@ -27,53 +30,48 @@ class Findings:
         self._database = database
         self._lock = Lock()  # analyses take memory: one at a time
         self._rows: list[Answer] | None = None
+        self._places: list[_Shown] = []
 
     def rows(self, asking: Asking) -> list[Answer]:
-        """Return them, costliest first: what a block says, the ranks, and what they are about."""
+        """Return them, costliest first: what a block says, the ranks, what is to be seen."""
         with asking.turn(self._lock):
             if self._rows is None:
-                self._rows = asking.compute(_found)
+                rows = asking.compute(_found)
+                self._places = asking.compute(lambda con: _shown(con, rows))
+                self._rows = rows
         return [
             {
                 **block(row, self._database)._asdict(),
                 "ranks": row["ranks"],
-                "subject": subject._asdict() if (subject := subject_of(row["rule"])) else None,
+                "subject": {"kind": shown.kind, "which": shown.which} if shown else None,
             }
-            for row in self._rows
+            for row, (shown, _) in zip(self._rows, self._places, strict=True)
         ]
 
     def place(self, asking: Asking, number: int) -> Answer | None:
         """Return the longest stretch of what a finding is about; None if there is none."""
         self.rows(asking)
-        row = self._rows[number] if self._rows and number < len(self._rows) else None
-        subject = subject_of(row["rule"]) if row else None
-        if row is None or subject is None:
-            return None
-        ranks = row["ranks"] or []
-        if subject.kind != "gaps":
-            wanted = {"ranks": ranks, "which": subject.which, "group_id": row["group_id"]}
-            found = asking.rows(f"longest_of_{subject.kind}", **wanted)
-        else:
-            found = self._longest_gap(asking, subject, ranks)
-        return found[0] if found else None
-
-    def _longest_gap(self, asking: Asking, subject: Subject, ranks: list[int]) -> list[Answer]:
+        subject, place = self._places[number] if number < len(self._places) else (None, None)
+        if subject is None or place is None or subject.kind != "gaps":
+            return place
         with asking.turn(self._lock):
-            gap = asking.compute(lambda con: _longest_gap(con, subject.which, ranks))
-        return [{**one, "start_ns": one["start_ns"] - self._run.origin_ns} for one in gap]
+            gap = asking.compute(lambda con: gap_at(con, subject.which, place))
+        return gap and {**gap, "start_ns": gap["start_ns"] - self._run.origin_ns}
 
 
 def _found(con: duckdb.DuckDBPyConnection) -> list[Answer]:
     return run(con, "findings").to_arrow_table().to_pylist()  # type: ignore[no-any-return]
 
 
-def _longest_gap(con: duckdb.DuckDBPyConnection, cause: str, ranks: list[int]) -> list[Answer]:
-    if ranks:  # the gaps of others are not looked for
-        gaps = find("gaps")
-        whose = f"rank IN ({', '.join(map(str, ranks))})"
-        rows = con.from_arrow(answer_batch(con, gaps, gaps.bind({}), whose))
-    else:
-        rows = run(con, "gaps")
-    longest = rows.filter(f"cause = '{cause}'").order("duration_ns DESC, rank, start_ns")
-    found = longest.limit(1)
-    return found.select("rank, start_ns, duration_ns").to_arrow_table().to_pylist()  # type: ignore[no-any-return]
+def _shown(con: duckdb.DuckDBPyConnection, rows: list[Answer]) -> list[_Shown]:
+    places = Places(con)
+    return [_shown_of(places, row) for row in rows]
+
+
+def _shown_of(places: Places, row: Answer) -> _Shown:
+    try:
+        subject = subject_said(row["shows"])
+        place = places.place(subject, row) if subject else None
+    except (ValueError, UsageError):  # a rule of one's own says it wrongly
+        return None, None
+    return (subject, place) if place else (None, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -27,7 +27,7 @@ WITH calls AS (
 ),
 ops AS (
     SELECT
-        o.rank, o.step, o.category, o.name, o.stream, g.class, k.group_id, k.bytes,
+        o.op_id, o.rank, o.step, o.category, o.name, o.stream, g.class, k.group_id, k.bytes,
         coalesce(k.op, CASE WHEN o.category = 'communication' THEN o.name END) AS op,
         g.launch_pid, g.launch_tid, o.launch_start_local_ns AS launched_ns,
         o.start_local_ns AS start_ns,
@@ -78,6 +78,14 @@ def selected_ops(
 
 
 def _times(con: duckdb.DuckDBPyConnection, chosen: Scenario, comm_ops: list[str]) -> dict[str, Any]:
+    sql, values = ops_of(chosen, comm_ops)
+    return dict(con.execute(f"SELECT rank, start_ns, end_ns FROM ({sql})", values).fetchnumpy())
+
+
+def ops_of(chosen: Scenario, comm_ops: Container[str]) -> tuple[str, dict[str, Any]]:
+    """Return a SELECT of the operations of the device that a scenario is about, and the values that
+    are prepared in it: op_id, rank, step, start_ns and end_ns on the clock of the rank.
+    """
     joins, conditions, values = "", [], {}
     for condition, name, value in _conditions(chosen, comm_ops):
         conditions.append(condition)
@@ -91,13 +99,13 @@ def _times(con: duckdb.DuckDBPyConnection, chosen: Scenario, comm_ops: list[str]
         conditions.append("o.launched_ns <= module.until_ns")
         values["module"] = chosen.module
     where = " AND ".join(conditions)
-    sql = f"{_OPS} SELECT o.rank, o.start_ns, o.end_ns FROM ops AS o {joins} WHERE {where}"
-    return dict(con.execute(sql, values).fetchnumpy())
+    selected = f"SELECT o.op_id, o.rank, o.step, o.start_ns, o.end_ns FROM ops AS o {joins}"
+    return f"{_OPS} {selected} WHERE {where}", values
 
 
-def _conditions(chosen: Scenario, comm_ops: list[str]) -> Iterator[tuple[str, str, object]]:
+def _conditions(chosen: Scenario, comm_ops: Container[str]) -> Iterator[tuple[str, str, object]]:
     """Yield the conditions on an op, each with the name and value of what is prepared in it."""
-    categories = [_CATEGORIES[kind] for kind in sorted(chosen.kinds)]
+    categories = [_CATEGORIES[kind] for kind in sorted(chosen.kinds & _CATEGORIES.keys())]
     yield "list_contains($kinds, o.category)", "kinds", categories
     for column, numbers in (
         ("rank", chosen.ranks),

@@ -12,6 +12,7 @@ SELECT
     e.transfer_ns - coalesce(p.cost_ns, 0) AS cost_ns,
     CASE WHEN e.transfer_ns - coalesce(p.cost_ns, 0) < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
     'kind=transfer times=0' AS scenario,
+    'transfers ' || array_to_string(e.transfer_uses, ',') AS shows,
     -- which removes what poor_overlap claims too
     CASE WHEN p.cost_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
     CASE

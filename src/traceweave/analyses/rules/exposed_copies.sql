@@ -36,6 +36,12 @@ SELECT
         ELSE 'Copies and memsets'
     END || ' run without compute' AS title,
     s.exposed_memory_ns - o.cost_ns AS cost_ns,
+    'ops memory ' || (
+        SELECT tw_of_names(list(name))
+        FROM gpu_ops
+        WHERE category = 'memory' AND (m.kind IS NULL OR m.kind = CASE WHEN kind = 'memset' THEN 'memset' ELSE copy_kind END)
+            AND tw_host_memory(name, NULL) IS DISTINCT FROM 'pageable' AND NOT coalesce(starts_with(copy_kind, 'UVM'), FALSE)
+    ) AS shows,
     CASE WHEN o.is_all THEN 'kind=copy times=0' END AS scenario,
     -- those of the other rules gain in it too
     CASE WHEN NOT o.is_all THEN 'kind=copy times=0' END AS ceiling,

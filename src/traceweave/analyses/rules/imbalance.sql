@@ -74,6 +74,7 @@ found AS (
     SELECT
         e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
         coalesce(k.is_told, FALSE) AS is_rest,
+        (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) AS rest,
         coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AND coalesce(l.is_compute, TRUE) AS is_uneven,
         w.load_balance,
         s.unit,
@@ -106,6 +107,7 @@ SELECT
     END AS title,
     CASE WHEN late_rank IS NOT NULL THEN [late_rank] END AS ranks,
     cost_ns,
+    CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
         WHEN late_rank IS NOT NULL AND (cause IS DISTINCT FROM 'other_group')

@@ -41,6 +41,7 @@ SELECT
     s.stalled_ranks AS ranks,
     s.stall_ns AS cost_ns,
     f.stall_scenario AS scenario,
+    'steps step=' || array_to_string(s.stalled_steps, ',') AS shows,
     s.stall_opening
     || CASE s.cause
         WHEN 'launch_bound' THEN '. The host launches late there'

@@ -19,7 +19,8 @@ names AS (
         CASE
             WHEN bool_and(contains(name, 'Pageable')) THEN 'kind=copy name=*Pageable* times=0'
             WHEN bool_and(is_all) THEN string_agg(format('kind=copy name={} times=0', replace(name, ' ', '*')), '; ' ORDER BY name)
-        END AS scenario
+        END AS scenario,
+        tw_of_names(list(name)) AS selectors
     FROM (
         SELECT name, bool_and(coalesce(memory = 'pageable', FALSE)) AS is_all
         FROM memories
@@ -42,6 +43,7 @@ SELECT
     'Copies between the GPU and pageable memory run without compute' AS title,
     sum(p.exposed_ns) / any_value(s.ranks) AS cost_ns,
     any_value(n.scenario) AS scenario,
+    'ops memory ' || any_value(n.selectors) AS shows,
     format('Copies between the GPU and pageable memory take {} per {} without compute: {} at {} GB/s',
         tw_time(sum(p.exposed_ns) / any_value(s.ranks)), any_value(s.unit), tw_size(avg(p.bytes)), tw_digits(avg(p.rate_gbps))) AS evidence,
     CASE

@@ -3,7 +3,7 @@
 -- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. Always `info`: the schedule causes most of it. Where the two sides of a message are not matched (of gloo's where files do not tell that ranks are of one host, or where one was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
 -- try: More micro-batches, an interleaved schedule, balanced stages.
 -- proof: pipeline
--- shows: waits
+-- shows: waits pp
 SELECT
     CASE WHEN e.one_sided_ns = 0 THEN 'Ranks of pipeline stages wait for each other' ELSE 'Sends and receives run without compute' END AS title,
     e.staged_ns + e.one_sided_ns AS cost_ns,

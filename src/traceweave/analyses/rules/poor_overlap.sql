@@ -11,6 +11,7 @@ SELECT
     format('{} hides {} of the {} that could overlap', s.each_unit, tw_percent(e.hidden_share),
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
+    'transfers ' || e.hideable_use AS shows,
     'kind=transfer times=0' AS ceiling,
     CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
     CASE e.hideable_use

@@ -3,7 +3,6 @@
 -- finds: Operators recorded for autograd while a backward runs: forward operators that run again there (activation checkpointing). Bound: the compute they are or launch. Never more than info: memory is what it saves. Silent in steps where gradients are differentiated themselves (`create_graph=True`), and where no sequence numbers are recorded.
 -- try: Checkpoint fewer layers, or only what is cheap to run again, where memory allows.
 -- proof: kernels
--- shows: ops compute
 -- needs: host_ops
 WITH nodes AS MATERIALIZED (
     SELECT op_id, rank, hash(pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns

@@ -40,6 +40,7 @@ SELECT
     CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
+    format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('Each rank calls {} {} per {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
         k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,

@@ -24,6 +24,7 @@ SELECT
     || CASE WHEN m.step IS NULL THEN format(', and {} for it', w.waits) ELSE format(' in step {}; {}', m.step, w.waits) END AS title,
     [b.rank] AS ranks,
     b.cost_ns,
+    'waits step=' || m.step AS shows,
     -- what is divided unevenly is not done by nobody when it is divided evenly; where inputs are not larger in all steps, step by step
     CASE WHEN w.is_divided THEN concat_ws(' ', 'step=' || x.steps, 'kind=compute like=mean')
     WHEN w.is_share THEN 'kind=compute like=mean'

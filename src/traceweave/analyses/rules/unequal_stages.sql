@@ -4,7 +4,7 @@
 -- finds: A stage of a pipeline computes longer than the mean of all stages by `unequal_stages` (10 %): with its loss, its embeddings or its layers it sets the pace, and the others wait for it. A stage is as long as on the fastest of its ranks, so that a single slow rank is none. Cost: with M micro-batches, the pipeline takes M - 1 times what its longest stage takes for one, and once what each stage takes; if all stages took the mean of theirs, it would take (M - 1) / M of (compute of the longest - mean) less.
 -- try: Fewer layers on the long stage; the embedding or the loss on a stage of its own, or divided over the tensor parallel group.
 -- proof: pipeline
--- shows: waits
+-- shows: waits pp
 -- param: unequal_stages DOUBLE = 0.1 | a pipeline is unequal if one stage computes longer than the mean of its stages by this share
 WITH
 -- every rank of a stage has its work: the fastest has nothing else on top of it

@@ -11,6 +11,7 @@ SELECT
     CASE WHEN i.cause = 'unknown' THEN tw_subject(i.who, 'idles, and no recorded launch', 'idle, and no recorded launch') || ' explains it'
         ELSE tw_subject(i.who, 'waits for work', 'wait for work') || ' from before the recording' END AS title,
     i.ranks,
+    'gaps ' || i.cause AS shows,
     CASE WHEN i.cause = 'unknown' THEN i.cost_ns END AS cost_ns,
     i.opening
     || CASE WHEN i.cause = 'unknown' THEN ', and no recorded launch explains it' ELSE ' for work that waits for what began before the recording' END

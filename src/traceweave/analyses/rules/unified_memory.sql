@@ -12,6 +12,7 @@ WITH migrations AS (
 )
 SELECT
     format('Copies of managed memory run {} per {}', tw_time(sum(m.time_ns / r.windows) / any_value(s.ranks)), any_value(s.unit)) AS title,
+    'ops memory ' || (SELECT tw_of_names(list(name)) FROM gpu_ops WHERE starts_with(copy_kind, 'UVM')) AS shows,
     sum(m.time_ns / r.windows) / any_value(s.ranks) AS cost_ns,
     format('Pages of managed memory migrate for {} per {}: {} in {}', tw_time(sum(m.time_ns / r.windows) / any_value(s.ranks)), any_value(s.unit),
         tw_size(sum(m.bytes / r.windows) / any_value(s.ranks)), tw_about(sum(m.copies / r.windows) / any_value(s.ranks), 'migration')) AS evidence,

@@ -50,6 +50,7 @@ late AS (
 SELECT
     format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns)) AS title,
     t.mean_ns - t.p50_ns AS cost_ns,
+    'steps step=' || t.longest AS shows,
     format('Steps take {} at the median, {} on average. The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
     || coalesce(format('. {} grew there by {}', CASE g.grew

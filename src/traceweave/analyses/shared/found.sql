@@ -15,6 +15,7 @@
 -- column: evidence VARCHAR | what was found, in words and numbers
 -- column: proof VARCHAR | the analysis that shows the rows
 -- column: advice VARCHAR | what to try
+-- column: shows VARCHAR | what of a timeline it is about, as in findings
 SELECT
     f.rule,
     f.ranks,
@@ -29,7 +30,8 @@ SELECT
     f.severity AS at_most,
     f.evidence,
     coalesce(f.proof, f.usual_proof) AS proof,
-    f.advice
+    f.advice,
+    coalesce(f.shows, f.usual_shows) AS shows
 FROM {{ rules() }} AS f LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- of collectives alone, as nsys has of a job without GPUs, there is nothing to replay
 CROSS JOIN (SELECT EXISTS (FROM gpu_ops WHERE rank IS NOT NULL) OR EXISTS (FROM host_ops WHERE kind = 'op') AS replays) AS g

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceweave.analyses.catalog import subject_of
+from traceweave.analyses.rules import subject_said
 from traceweave.report.query import Row
 from traceweave.report.sections.timeline import Timeline
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 def place_of(timeline: Timeline, finding: Row) -> Place | None:
     """Return the longest stretch of what a finding is about; None if nothing of it is drawn."""
-    subject, ranks = subject_of(finding["rule"]), finding["ranks"] or []
+    subject, ranks = subject_said(finding["shows"]), finding["ranks"] or []
     if subject is None:
         return None
     if subject.kind == "steps":
