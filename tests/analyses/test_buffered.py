@@ -10,7 +10,6 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, found_by, rows, told, unchanging
 from tests.collective_calls import with_a_buffered_message
-from tests.marks import nightly
 from traceweave.explorer.explorer import explore
 from traceweave.report.sections.collectives import collectives_section, load_collectives
 
