@@ -146,7 +146,7 @@ def union_of_rules(tables: Mapping[Rule, str | None]) -> str:
     selects = [no_rows((*usual, *RULE_COLUMNS))]
     selects += [
         f"SELECT '{rule.name}' AS rule, {literal(rule.headline)} AS usual_title,"
-        f" '{rule.proof}' AS usual_proof, nullif('{rule.text('shows')}', '') AS usual_shows,"
+        f" '{rule.proof}' AS usual_proof, nullif({literal(rule.text('shows'))}, '') AS usual_shows,"
         f" * FROM {table}"
         for rule, table in tables.items()
         if table is not None

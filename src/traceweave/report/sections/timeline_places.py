@@ -25,7 +25,10 @@ class Place(NamedTuple):
 
 def place_of(timeline: Timeline, finding: Row) -> Place | None:
     """Return the longest stretch of what a finding is about; None if nothing of it is drawn."""
-    subject, ranks = subject_said(finding["shows"]), finding["ranks"] or []
+    try:
+        subject, ranks = subject_said(finding["shows"]), finding["ranks"] or []
+    except ValueError:  # a rule of one's own says it wrongly
+        return None
     if subject is None:
         return None
     if subject.kind == "steps":
