@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -79,3 +81,23 @@ def matched(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int | None, str]]
     return con.execute(
         "SELECT call_id, collective_id, match FROM base.matches ORDER BY call_id"
     ).fetchall()
+
+
+def with_a_buffered_message(source: Path, target: Path) -> tuple[int, int]:
+    """Copy a database of messages and let one receive begin 1 ms after its send was over; return
+    the rank of that send and the operation that issued it."""
+    shutil.copy(source, target)
+    with duckdb.connect(str(target)) as con:
+        found = con.execute(
+            "SELECT r.call_id, s.end_ns - r.start_ns + 1_000_000, s.rank, s.host_op_id"
+            " FROM collectives AS s JOIN collectives AS r USING (collective_id)"
+            " WHERE s.op = 'send' AND r.op = 'recv' ORDER BY s.call_id LIMIT 1"
+        ).fetchall()
+        [(receive, later, rank, op_id)] = found
+        con.execute("DELETE FROM base.inferences WHERE call_id = ? AND op IS NULL", [receive])
+        con.execute(
+            "UPDATE base.collective_calls SET start_local_ns = start_local_ns + ?,"
+            " duration_ns = 10_000 WHERE call_id = ?",
+            [later, receive],
+        )
+    return rank, op_id

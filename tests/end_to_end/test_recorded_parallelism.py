@@ -32,7 +32,6 @@ class Message:
     op: str
     peer: int
     asked_ns: int
-    start_ns: int
     end_ns: int
 
 
@@ -61,8 +60,8 @@ def recorded(schedule: str, rank: int) -> Recorded:
     for call, op in CALLS.items():
         asked = [event for event in events if event[0] == call]
         done = [event for event in events if event[0] == f"gloo:{op}"]
-        for (_, _, asked_ns, _, args), (_, _, start, end, _) in zip(asked, done, strict=True):
-            messages.append(Message(op, int(args["Concrete Inputs"][2]), asked_ns, start, end))
+        for (_, _, asked_ns, _, args), (_, _, _, end, _) in zip(asked, done, strict=True):
+            messages.append(Message(op, int(args["Concrete Inputs"][2]), asked_ns, end))
     return Recorded(
         {int(e[0].partition("#")[2]): e[2:4] for e in events if e[0].startswith("ProfilerStep#")},
         [e[2:4] for e in events if e[1] == "cpu_op" and e[0] not in CALLS],
@@ -90,7 +89,7 @@ def last_of_pass(rank: Recorded, step: Interval) -> int:
     optimizer = next(at for at in rank.optimizers if within(step, at))
     return max(
         *(end for start, end in rank.compute if step[0] <= start < optimizer),
-        *(message.start_ns for message in rank.messages if within(step, message.start_ns)),
+        *(message.asked_ns for message in rank.messages if within(step, message.asked_ns)),
     )
 
 
@@ -102,7 +101,7 @@ def by_hand(schedule: str) -> Iterator[dict[str, object]]:
         full = min(
             message.end_ns
             for message in ranks[-1].messages
-            if message.op == "recv" and within(ranks[-1].steps[step], message.start_ns)
+            if message.op == "recv" and within(ranks[-1].steps[step], message.asked_ns)
         )
         for number, rank in enumerate(ranks):
             window = (start, max(ends))
@@ -136,11 +135,11 @@ def blocked_ns(rank: Recorded, step: int, release_ns: int) -> int:
     """Last stretch of each receive without compute, if compute went on soon after it."""
     total = 0
     for message in rank.messages:
-        if message.op == "recv" and within(rank.steps[step], message.start_ns):
+        if message.op == "recv" and within(rank.steps[step], message.asked_ns):
             before = max(end for start, end in rank.compute if start < message.end_ns)
             after = min(start for start, _ in rank.compute if start >= message.end_ns)
             if before < message.end_ns and after - message.end_ns <= release_ns:
-                total += message.end_ns - max(message.start_ns, before)
+                total += message.end_ns - max(message.asked_ns, before)
     return total
 
 
@@ -148,7 +147,7 @@ def with_peers(database: Path, schedule: str, copy: Path) -> Path:
     """Copy the database and fill in the other side of each message, as the recorded calls say."""
     shutil.copy(database, copy)
     known = [
-        (message.peer, rank, message.op, message.start_ns)
+        (message.peer, rank, message.op, message.asked_ns)
         for rank in RANKS
         for message in recorded(schedule, rank).messages
     ]
@@ -246,7 +245,7 @@ def test_the_group_of_all_is_used_for_a_pipeline(
     hidden = communicated = 0
     for rank in RANKS:
         events = recorded(schedule, rank)
-        busy = sorted((message.start_ns, message.end_ns) for message in events.messages)
+        busy = sorted((message.asked_ns, message.end_ns) for message in events.messages)
         everything = sorted([*busy, *events.compute])
         whole = (everything[0][0], max(end for _, end in everything))
         communicated += covered_ns(busy, whole)

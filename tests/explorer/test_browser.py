@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.chromium import Chromium, Visit
+from tests.collective_calls import with_a_buffered_message
 from tests.explorer.serving import serving
 from tests.marks import nightly
 from traceweave.explorer.explorer import Explorer, explore
@@ -268,15 +269,15 @@ def test_a_click_picks_an_operation_and_arrows_join_its_ranks(
 
 @nightly
 def test_of_a_buffered_message_it_is_said_that_nobody_waited(
-    chromium: Chromium, fixtures: Path, database_of: Callable[..., Path]
+    chromium: Chromium, fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:
-    path = database_of(fixtures / "messages_mesh_gloo")
+    path = tmp_path / "run.duckdb"
+    _, op_id = with_a_buffered_message(database_of(fixtures / "messages_mesh_gloo"), path)
     with duckdb.connect(str(path), read_only=True) as con:
         found = con.execute(
-            "SELECT k.rank, h.op_id, h.start_ns - (SELECT min(start_ns) FROM host_ops),"
-            " h.duration_ns FROM collectives AS k JOIN collective_instances AS i"
-            " USING (collective_id) JOIN host_ops AS h ON h.op_id = k.host_op_id"
-            " WHERE i.is_buffered AND k.op = 'send' ORDER BY k.call_id LIMIT 1"
+            "SELECT rank, op_id, start_ns - (SELECT min(start_ns) FROM host_ops), duration_ns"
+            " FROM host_ops WHERE op_id = ?",
+            [op_id],
         ).fetchone()
     assert found is not None
     op = dict(zip(("rank", "id", "start_ns", "duration_ns"), found, strict=True))

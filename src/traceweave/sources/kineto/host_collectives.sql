@@ -113,7 +113,8 @@ WHERE s.rank IS NOT NULL;
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
 -- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,
--- which may have no operation of that name. An operation of a message begins inside its call, on the same thread. An operator may also be
+-- which may have no operation of that name. An operation of a message begins inside its call, on the same thread, and may do so once the message is received:
+-- it starts with its call. An operator may also be
 -- the operation itself (in shared memory, of vLLM and SGLang); its tensor comes after what tells the group.
 INSERT INTO new_collective_calls BY NAME
 WITH named AS (
@@ -149,8 +150,8 @@ SELECT
     NULL AS peer,
     CASE WHEN has_root(o.op) THEN TRY_CAST(json_extract_string(c.args, CASE o.op WHEN 'broadcast' THEN '$."Concrete Inputs"[2]' ELSE '$."Concrete Inputs"[3]' END) AS INTEGER) END AS root_place,
     o.tid AS stream,
-    o.start_local_ns,
-    o.duration_ns,
+    coalesce(m.issued_local_ns, o.start_local_ns) AS start_local_ns,
+    o.start_local_ns + o.duration_ns - coalesce(m.issued_local_ns, o.start_local_ns) AS duration_ns,
     'host op' AS evidence
 FROM numbered AS o
 JOIN new_source AS s USING (rank)

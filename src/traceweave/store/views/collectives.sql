@@ -8,7 +8,7 @@
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
--- column: duration_ns BIGINT | length as the profiler measured it, waiting included; of a matched send or recv of gloo, until it was over on either side, not until somebody waited for it
+-- column: duration_ns BIGINT | length as the profiler measured it, waiting included; of a send or recv of gloo from its call, and, if matched, until it was over on either side, not until somebody waited for it
 -- column: start_local_ns BIGINT | start, rank's own clock
 -- column: stream BIGINT | stream or host thread it ran on
 -- column: gpu_op_id BIGINT | the kernel that executed it; NULL for a host backend such as gloo
@@ -59,7 +59,7 @@ CREATE MACRO base.bus_factor(op, ranks) AS
 -- column: last_end_ns BIGINT | last rank's end
 -- column: arrival_skew_ns BIGINT | last_start_ns - first_start_ns
 -- column: transfer_ns BIGINT | last_end_ns - last_start_ns, though who comes after last_rank may find others done; where complete is not true, waiting for a rank that was not recorded may be part of it; of a buffered message only what the receiver still had to do
--- column: wait_total_ns BIGINT | sum over the ranks of wait_ns of collective_waits
+-- column: wait_total_ns BIGINT | sum over the ranks of wait_ns of collective_waits, were it not held to durations
 -- column: last_rank INTEGER | the rank that arrived last; where root is known, of a broadcast or scatter the root: of no other is known that anybody waits for it
 -- column: algbw_gbps DOUBLE | bytes / transfer_ns, decimal GB/s; a lower bound where complete is not true; NULL where is_buffered
 -- column: busbw_gbps DOUBLE | algbw_gbps times bus_factor
@@ -170,7 +170,7 @@ FROM timed;
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: duration_ns BIGINT | length as the profiler measured it
--- column: wait_ns BIGINT | from this rank's start to the start of last_rank, common clock; 0 of a message that was buffered (is_buffered of collective_instances), and of a rank that waits for nobody: where root is known, the root of a broadcast or scatter, and all others of a reduce or gather
+-- column: wait_ns BIGINT | from this rank's start to the start of last_rank, common clock, and no longer than the operation; 0 of a message that was buffered (is_buffered of collective_instances), and of a rank that waits for nobody: where root is known, the root of a broadcast or scatter, and all others of a reduce or gather
 -- column: wait_free_ns BIGINT | duration_ns minus the shortest duration over the ranks: the wait without any clock; NULL where root is known
 -- column: is_last BOOLEAN | this rank is last_rank
 -- column: last_rank INTEGER | as in collective_instances
@@ -178,7 +178,7 @@ FROM timed;
 CREATE VIEW collective_waits AS
 SELECT
     k.collective_id, k.rank, i.op, i.group_id, k.step, k.start_ns, k.end_ns, k.duration_ns,
-    CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN 0 ELSE greatest(i.awaited_ns - k.start_ns, 0) END AS wait_ns,
+    CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN 0 ELSE least(greatest(i.awaited_ns - k.start_ns, 0), k.duration_ns) END AS wait_ns,
     k.duration_ns - i.transfer_min_ns AS wait_free_ns,
     k.rank = i.last_rank AS is_last,
     i.last_rank,
