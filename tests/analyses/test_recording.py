@@ -342,23 +342,19 @@ def test_an_op_before_its_launch_counts_nowhere(corpus: Path, tmp_path: Path) ->
     assert ("with care", "impossible times", 2) in {(row[1], row[2], row[4]) for row in records}
 
 
-@nightly
-def test_steps_are_compared_with_those_before_the_profiler(fixtures: Path, tmp_path: Path) -> None:
-    """What capture measured is written into a real trace by hand."""
-    mean_ns = 0
-    for name, share in (("alike", 1), ("slowed", 2)):
-        folder = tmp_path / name / "traces"
-        folder.mkdir(parents=True)
-        for path in sorted((fixtures / "captured_gloo").glob("*.json.gz")):
-            document = json.loads(gzip.decompress(path.read_bytes()))
-            if mean_ns:
-                document["traceweave"]["unprofiled_step_ns"] = mean_ns // share
-            (folder / path.name).write_bytes(gzip.compress(json.dumps(document).encode(), 1))
-        with _ingested(folder, tmp_path / name) as run:
-            [[mean_ns]] = run.sql("SELECT median(duration_ns)::BIGINT FROM base.steps").to_numpy()
-            mean_ns = int(mean_ns)
-            kinds = [row["kind"] for row in run.stream_analysis("recording").read_all().to_pylist()]
-        assert ("slowed" in kinds) == (name == "slowed")
+def test_steps_before_the_recording_are_told_and_doubt_nothing(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    """They may be shorter because the job grew. What capture measured is written into a real trace
+    by hand."""
+    for path in sorted((fixtures / "captured_gloo").glob("*.json.gz")):
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        document["traceweave"]["unprofiled_step_ns"] = 45_000_000
+        (tmp_path / path.name).write_bytes(gzip.compress(json.dumps(document).encode(), 1))
+    with _ingested(tmp_path, tmp_path) as run:
+        health = run.analyze("health").set_index("answer")
+        assert set(health.loc[["recording"], "verdict"]) == {"fit to judge"}
+        assert health.loc["step time", "verdict"].endswith("; before the recording 45.0 ms")
 
 
 DAMAGES = int(os.environ.get("TRACEWEAVE_DAMAGES", "1"))

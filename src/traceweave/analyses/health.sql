@@ -88,9 +88,11 @@ rows AS (
         || coalesce('; no range marks them: inferred from ' || s.inferred_from, '')
         || CASE WHEN s.source = 'host' AND s.device_min_ns IS NOT NULL
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))
-            ELSE '' END AS verdict,
+            ELSE '' END
+        || coalesce(format('; before the recording {}', tw_time(b.ns)), '') AS verdict,
         NULL AS rank, NULL AS step, 'steps' AS proof
     FROM {{ ref('steadiness') }} AS s CROSS JOIN totals
+    CROSS JOIN (SELECT CAST(median(TRY_CAST(value AS BIGINT)) AS BIGINT) AS ns FROM job_settings WHERE name = 'unprofiled_step_ns') AS b
     UNION ALL
     SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
         CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'

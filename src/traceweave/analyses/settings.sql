@@ -10,15 +10,18 @@
 -- order: values DESC, kind DESC, name, value NULLS LAST
 -- caveat: needs traces recorded with traceweave.capture, which writes these into them; ranks recorded without it are in no row.
 -- caveat: a difference need not be wrong: CUDA_VISIBLE_DEVICES or a network interface may differ from rank to rank on purpose.
-WITH told AS (
-    SELECT DISTINCT rank FROM job_settings
+WITH ran_with AS (
+    SELECT rank, kind, name, value FROM job_settings WHERE kind <> 'measured'
+),
+told AS (
+    SELECT DISTINCT rank FROM ran_with
 ),
 -- a rank that was recorded in several windows says the same each time, or both values count
 each AS (
     SELECT DISTINCT t.rank, n.kind, n.name, s.value
     FROM told AS t
-    CROSS JOIN (SELECT DISTINCT kind, name FROM job_settings) AS n
-    LEFT JOIN job_settings AS s ON s.rank = t.rank AND s.kind = n.kind AND s.name = n.name
+    CROSS JOIN (SELECT DISTINCT kind, name FROM ran_with) AS n
+    LEFT JOIN ran_with AS s ON s.rank = t.rank AND s.kind = n.kind AND s.name = n.name
 )
 SELECT
     kind,

@@ -27,7 +27,7 @@ NEVER = -1
 """No step has this number."""
 
 USUAL_STEPS = 20
-"""The steps before the profiler is made ready, whose median is how long one takes without it."""
+"""The steps before the profiler is made ready, whose median is how long one took without it."""
 
 log = logging.getLogger("traceweave.capture")
 

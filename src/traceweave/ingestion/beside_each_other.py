@@ -1,6 +1,5 @@
 """What the recordings of all ranks show only beside each other, as rows of base.doubts: ranks that
-started apart, that recorded different times or steps, or with different settings; and beside what
-capture measured before the profiler.
+started apart, that recorded different times or steps, or with different settings.
 """
 
 from __future__ import annotations
@@ -139,31 +138,11 @@ FROM counted CROSS JOIN (SELECT max(count) AS total FROM counted) AS m
 WHERE count < m.total
 """
 
-# a profiler that costs less than a tenth is what all of them cost
-_SLOWED = """
-INSERT INTO base.doubts BY NAME
-WITH usual AS (
-    SELECT rank, median(CAST(value AS BIGINT)) AS ns
-    FROM base.job_settings WHERE kind = 'measured' AND name = 'unprofiled_step_ns'
-    GROUP BY rank
-),
-profiled AS (
-    SELECT rank, min(source_id) AS source_id, median(duration_ns) AS ns
-    FROM base.steps GROUP BY rank
-)
-SELECT
-    rank, source_id, NULL AS step, 'slowed' AS kind,
-    (p.ns - u.ns)::BIGINT AS count, u.ns::BIGINT AS total, FALSE AS is_unknown
-FROM profiled AS p JOIN usual AS u USING (rank)
-WHERE 10 * p.ns > 11 * u.ns
-"""
-
 _BY_KIND = {
     "late start": _LATE_START,
     "recorded apart": _APART,
     "other settings": _SETTINGS,
     "fewer steps": _FEWER,
-    "slowed": _SLOWED,
 }
 
 

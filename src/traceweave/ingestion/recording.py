@@ -82,12 +82,6 @@ _KINDS = {
         "it recorded {share} steps that other ranks did",
         "start and stop the profiler at the same step on every rank",
     ),
-    "slowed": _Kind(
-        "",
-        "its steps take {time} ({percent}) longer than those before the profiler was made ready:"
-        " time of the host is part the profiler's",
-        "record less (no stacks, no shapes, no memory), and judge the step time without it",
-    ),
     "no launches": _Kind(
         "",
         "{share} GPU ops have no record of the call that launched them: why the GPU idled before"

@@ -35,7 +35,7 @@ SELECT
     ARRAY(SELECT DISTINCT nccl_version FROM ranks WHERE nccl_version IS NOT NULL ORDER BY nccl_version) AS nccl_versions,
     ARRAY(SELECT DISTINCT concat_ws(' ', producer, producer_version) AS profiler FROM sources ORDER BY profiler) AS profilers,
     ARRAY(
-        SELECT DISTINCT {'name': name, 'value': value} AS setting FROM job_settings ORDER BY setting
+        SELECT DISTINCT {'name': name, 'value': value} AS setting FROM job_settings WHERE kind <> 'measured' ORDER BY setting
     ) AS settings,
     ARRAY(SELECT DISTINCT source FROM steps ORDER BY source) AS step_sources,
     ARRAY(SELECT extra FROM extras WHERE extra IS NOT NULL) AS extras,

@@ -17,11 +17,11 @@ SELECT
     source_id
 FROM base.clock_probes;
 
--- relation: job_settings | one row per rank and version or switch that it ran with, as traceweave.capture wrote them into the trace
+-- relation: job_settings | one row per rank and version or switch that it ran with, as traceweave.capture wrote them into the trace, and what that measured itself
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'version': of the software; 'switch': an environment variable that tells how the job communicates
--- column: name VARCHAR | 'torch', 'NCCL_ALGO' ...
+-- column: kind VARCHAR | 'version': of the software; 'switch': an environment variable that tells how the job communicates; 'measured': by capture
+-- column: name VARCHAR | 'torch', 'NCCL_ALGO' ...; measured is 'unprofiled_step_ns', the median of the latest steps before the profiler was made ready
 -- column: value VARCHAR | its value
 -- column: source_id INTEGER | file it comes from
 CREATE VIEW job_settings AS
-SELECT rank, kind, name, value, source_id FROM base.job_settings WHERE kind IN ('version', 'switch');
+SELECT rank, kind, name, value, source_id FROM base.job_settings;
