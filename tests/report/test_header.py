@@ -13,6 +13,7 @@ import pytest
 from tests.marks import at_once, nightly
 from tests.report.conftest import MakeReport
 from tests.report.handmade import RUNS
+from traceweave.analyses.catalog import rules
 from traceweave.report.cards import Card, Link
 from traceweave.report.header import Fact, facts, run_name
 from traceweave.report.render import Report, build_report
@@ -165,4 +166,6 @@ def test_a_finding_is_placed_at_the_longest_of_what_it_is_about(
         {"role": "longest", "slowest_rank": 1, "from_ns": 500, "until_ns": 600},
     ]
     timeline = Timeline(steps, [{"rank": 0}, {"rank": 1}], OPS, GAPS, GAPS, [], ())
-    assert place_of(timeline, {"rule": rule, "ranks": ranks}) == place
+    (shows,) = (found.text("shows") for found in rules() if found.name == rule)
+    assert place_of(timeline, {"shows": shows, "ranks": ranks}) == place
+    assert place_of(timeline, {"shows": "waits for nothing", "ranks": None}) is None
