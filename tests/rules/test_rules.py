@@ -217,12 +217,13 @@ REAL: dict[str, Rule] = {
                 " rank idles longer",
                 "Not the amount of work",
             ),
-            # no finding is about a late rank, and no cause has half of it
             True_(
                 "tp2_dp2_gloo",
                 None,
-                "Ranks wait .* 27.9 ms .*, in turn. .* In 38.0% .*, more than for any other cause,"
-                " the late rank waits in another",
+                # most of it is in step 5, of which unsteady_steps tells
+                "Ranks wait .* 27.9 ms .*, most for rank 3, which may be chance. .* In 59.3% .*,"
+                " the late rank idles longer",
+                "Record more steps to be sure. See what rank 3 does more",
             ),
         ),
         # of the last launch_bound tells: hosts are late by turns
@@ -231,8 +232,8 @@ REAL: dict[str, Rule] = {
     "pipeline_wait": Rule(
         (
             # by breakdown, the means over steps and ranks of communication that nothing hides
-            True_("pipeline_1f1b", None, "Sends and receives take 289 ms per step"),
-            True_("pipeline_gpipe", None, "Sends and receives take 389 ms per step"),
+            True_("pipeline_1f1b", None, "Sends and receives take 314 ms per step"),
+            True_("pipeline_gpipe", None, "Sends and receives take 395 ms per step"),
         ),
         # in a ring of two both send before they have received anything
         ("kineto/megatron_tp8", "ddp_gloo_straggler", "ring_gloo"),
@@ -427,7 +428,15 @@ REAL: dict[str, Rule] = {
     ),
     "host_pauses": Rule(
         # 3 ms in every step and rank, in one of them 30 ms more
-        (True_("range_named_gloo", None, "In most steps most hosts .* 3.20 ms at", "See gaps"),),
+        (
+            True_(
+                "range_named_gloo",
+                None,
+                "In most steps most hosts .* 3.20 ms at .*For 67.8% of such time .* in 'augment'",
+                "See what hosts do in 'augment'",
+            ),
+            True_("idle_by_turns_gloo", None, "In most steps .* 4.95 ms at a stretch$", "See gaps"),
+        ),
         # 2 ms of 46; few ranks; few steps; one step; a GPU
         (
             "ddp_gloo_4ranks",
