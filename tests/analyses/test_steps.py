@@ -66,6 +66,18 @@ def test_host_ranges_are_the_length_where_the_lead_of_the_host_shrinks(build: Bu
     assert got == [(100, "host")] * 4
 
 
+def test_host_ranges_of_two_recordings_of_a_rank_tile_each(build: Builder) -> None:
+    build.rank(0)
+    # as above, and again after a pause of 10,000 that nobody recorded
+    for first in (0, 10_000):
+        for step, start in enumerate((60, 140, 220, 300)):
+            host = (first + 100 * step, first + 100 * step + 100)
+            device = (first + start, first + start + (130 if step == 3 else 80))
+            build.step(0, first // 100 + step, host=host, device=device)
+    got = [(row["length_ns"], row["length_source"]) for row in rows(build.con, "steps")]
+    assert got == [(100, "host")] * 8
+
+
 def test_ranges_around_a_part_of_the_loop_are_no_lengths(build: Builder) -> None:
     """Of power_iteration, ranges of 565 us in iterations of 40.7 ms were taken for its steps."""
     build.rank(0)

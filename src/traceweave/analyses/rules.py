@@ -76,14 +76,16 @@ def subject_said(text: str | None) -> Subject | None:
 
     Raises ValueError for what no timeline shows.
     """
-    if not text:
+    if not text or not text.strip():
         return None
-    kind, *said = text.split(" ")
-    which = [word for word in said[:1] if "=" not in word]
+    kind, *rest = text.split(maxsplit=1)
+    said = "".join(rest)
+    which = "".join(word for word in said.split(maxsplit=1)[:1] if "=" not in word)
+    selectors = said[len(which) :].strip()
     least, most = SUBJECTS.get(kind, (1, 0))
-    if not least <= len(which) <= most or not all("=" in word for word in said[len(which) :][:1]):
+    if not least <= bool(which) <= most or (selectors and "=" not in selectors.split()[0]):
         raise ValueError(f"no timeline shows {text!r}")
-    return Subject(kind, "".join(which), " ".join(said[len(which) :]))
+    return Subject(kind, which, selectors)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@
 -- column: source VARCHAR | what marks the step: 'ProfilerStep', 'engine' (a batch of an inference engine), 'nvtx' (any other range); 'module' (the model's calls), 'inferred' (kernels that repeat) or 'recording' (each of several of a rank) where no range does; 'several' if the ranks differ
 -- column: kind VARCHAR | what an inference engine runs in it: 'prefill', 'decode', 'mixed' ...; NULL where it does not say
 -- column: length_ns BIGINT | how long the step took: mean over the ranks of length_source; this is the step time of health, findings and the page
--- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these are steady and the device windows are not
+-- column: length_source VARCHAR | 'device': the device windows; 'host': the ranges on the host, where there is no GPU, or where these tile the time and are steady, and the device windows are not
 -- column: longest_rank INTEGER | the rank on which that is longest
 -- main: step, ranks, length_ns, longest_rank, duration_p50_ns, duration_max_ns, slowest_rank, device_p50_ns, device_max_ns, source
 -- order: step
@@ -65,8 +65,10 @@ spreads AS (
 tiling AS (
     SELECT min(covered) > 0.9 AS tiles
     FROM (
-        SELECT sum(duration_ns) / (max(start_local_ns + duration_ns) - min(start_local_ns)) AS covered
-        FROM steps GROUP BY rank
+        -- the median, as a rank may have been recorded several times
+        SELECT rank, median(duration_ns / (next_ns - start_local_ns)) AS covered
+        FROM (SELECT *, lead(start_local_ns) OVER (PARTITION BY rank ORDER BY start_local_ns) AS next_ns FROM steps)
+        GROUP BY rank
     ) AS r
 ),
 judged AS (

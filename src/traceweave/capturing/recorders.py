@@ -96,13 +96,9 @@ class TorchRecorder:
     def save(self, path: Path, cut: int | None = None) -> Path:
         """Write the trace; the range of a step that was cut gets a name that marks none."""
         target = path.with_name(f"{path.name}.json.gz")
-
-        def write(draft: Path) -> None:
-            self._profile.export_chrome_trace(str(draft))
-            if cut is not None:
-                write_whole(draft, lambda renamed: _rename(draft, renamed, _mark(cut), CUT))
-
-        write_whole(target, write)
+        write_whole(target, lambda draft: self._profile.export_chrome_trace(str(draft)))
+        if cut is not None:  # what fails here loses nothing
+            write_whole(target, lambda draft: _rename(target, draft, _mark(cut), CUT))
         return target
 
     def close(self) -> None:

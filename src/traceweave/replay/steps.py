@@ -137,11 +137,12 @@ def windows(graph: Graph) -> Windows:
 
 
 def _tile(host: Windows, nodes: Nodes) -> bool:
-    """Whether ranges on the host are whole steps, not a part of each."""
-    begin, length = host.begin.of(nodes), host.lengths(nodes)
-    first = np.flatnonzero(np.diff(host.rank, prepend=-1))
-    whole = np.maximum.reduceat(begin + length, first) - np.minimum.reduceat(begin, first)
-    return bool(np.all(np.add.reduceat(length, first) > 0.9 * whole))
+    """Whether ranges on the host are whole steps of every rank, not a part of each: by the median,
+    as a rank may have been recorded several times."""
+    follows = np.diff(host.rank) == 0
+    rank = host.rank[:-1][follows]
+    covered = host.lengths(nodes)[:-1][follows] / np.diff(host.begin.of(nodes))[follows]
+    return all(np.median(covered[rank == one]) > 0.9 for one in np.unique(rank))
 
 
 def _spread(lengths: Floats) -> float:

@@ -17,7 +17,7 @@ most AS (
     SELECT CAST(list(p.pause_ns ORDER BY p.pause_ns DESC NULLS LAST)[any_value(s.ranks) // 2 + 1] AS DOUBLE) AS pause_ns
     FROM pauses AS p CROSS JOIN {{ ref('mean_step') }} AS s
 ),
--- what hosts are in for most of that time, in most steps
+-- what hosts are in then, in most steps
 marked AS (
     SELECT arg_max(host_op, share) AS host_op, max(share) AS share
     FROM (
@@ -26,7 +26,6 @@ marked AS (
         GROUP BY host_op
         QUALIFY 2 * count(DISTINCT step) > (SELECT steps FROM {{ ref('steadiness') }})
     )
-    WHERE share >= {{ param('stall_share') }}
 )
 SELECT
     format('{} {} in most {}s: no operator runs', CASE WHEN s.ranks = 1 THEN 'The host pauses' ELSE 'Hosts pause' END, tw_time(m.pause_ns), s.unit) AS title,
@@ -34,7 +33,7 @@ SELECT
     'kind=launch times=0' AS ceiling,
     format('In most {}s most hosts run no operator for {} at a stretch', s.unit, tw_time(m.pause_ns))
     || coalesce(format('. For {} of such time they are in ''{}''', tw_percent(k.share), tw_shortened(k.host_op)), '') AS evidence,
-    coalesce(format('See what hosts do in ''{}'': gaps, ranges. Mark its parts (record_function, NVTX)', tw_shortened(k.host_op)),
-        'See gaps for the operators before and after it. Python may load data, log, or wait for a core there: record with_stack=True, or mark its parts (record_function)') AS advice
+    CASE WHEN k.share > 0.5 THEN format('See what hosts do in ''{}'': gaps, ranges. Mark its parts (record_function, NVTX)', tw_shortened(k.host_op))
+        ELSE 'See gaps for the operators before and after it. Python may load data, log, or wait for a core there: record with_stack=True, or mark its parts (record_function)' END AS advice
 FROM most AS m CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN marked AS k
 WHERE m.pause_ns >= {{ param('stall_share') }} * s.step_ns

@@ -53,7 +53,7 @@ few AS (
 -- of whom it is mostly, though chance may do that too
 maybe AS (
     SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * cost_ns > all_ns) AS rank
-    FROM (SELECT *, sum(cost_ns) OVER () AS all_ns FROM {{ ref('blame') }} WHERE NOT is_straggler)
+    FROM (SELECT *, sum(cost_ns) OVER () AS all_ns FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (

@@ -69,6 +69,7 @@ SELECT
 FROM calls AS c JOIN collectives AS k USING (call_id) LEFT JOIN collective_instances AS i ON i.collective_id = c.collective_id
 WHERE coalesce(k.gpu_op_id, k.host_op_id) IN (SELECT op_id FROM selected)
     AND c.bare_ns > 0
+    AND (len($ranks) = 0 OR list_contains($ranks, c.rank))
     AND (len($steps) = 0 OR list_contains($steps, c.step))
     AND ($group_id IS NULL OR c.group_id = $group_id)
     AND ($which = '' OR list_contains(string_split($which, ','), c.use))
