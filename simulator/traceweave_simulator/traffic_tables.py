@@ -178,17 +178,23 @@ def true_offsets(
 ) -> list[tuple[int, float, float, int | None]]:
     """Return (rank, estimate, truth, bound) in ns at the reference time of each row of `clocks`
     that is tied to another rank by collectives or a host, without those that no bound is told of
-    since they lie before its first or after its last call.
+    since no call has tied the rank to another host yet, or none does afterwards.
 
     A clock that is set back shows the same times twice: the estimate may be of either moment.
     """
     result = []
     for rank, reference, offset, at, bound in con.execute(
-        "SELECT rank, reference_rank, offset_ns, reference_local_ns, bound_ns FROM clocks"
+        "WITH calls AS (SELECT * FROM base.matches JOIN base.collective_calls USING (call_id)),"
+        " tying AS (SELECT collective_id FROM calls GROUP BY collective_id"
+        " HAVING count(DISTINCT rank // $per_host) > 1), ends AS ("
+        " SELECT rank, min(start_local_ns + duration_ns) AS first_ns,"
+        " max(start_local_ns + duration_ns) AS last_ns FROM calls SEMI JOIN tying"
+        " USING (collective_id) GROUP BY rank)"
+        " SELECT rank, reference_rank, offset_ns, reference_local_ns, bound_ns"
+        " FROM clocks LEFT JOIN ends USING (rank)"
         " WHERE rank <> reference_rank AND status IN ('aligned', 'same host')"
-        " WINDOW before AS (PARTITION BY rank ORDER BY reference_local_ns), after AS"
-        " (PARTITION BY rank ORDER BY reference_local_ns DESC) QUALIFY"
-        " bound_ns IS NOT NULL OR (sum(anchors) OVER before > 0 AND sum(anchors) OVER after > 0)"
+        " AND (bound_ns IS NOT NULL OR reference_local_ns BETWEEN first_ns AND last_ns)",
+        {"per_host": run.job.per_host},
     ).fetchall():
         local = float(at - EPOCH)
         near = 2 * local - run.local(rank, np.array([local]))

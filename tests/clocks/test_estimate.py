@@ -327,6 +327,27 @@ def test_ten_calls_of_a_clock_that_wanders_widen_its_bound(job: Job) -> None:
     inside_bounds(replace(job, per_host=2, steps=10, program=UNIFORM))
 
 
+def test_where_no_call_ties_a_clock_between_two_steps_those_before_and_after_bound_it() -> None:
+    """It lies between them on the one clock and the other."""
+    inside_bounds(
+        Job(
+            per_host=2, steps=10, program=DDP, end_jitter=0.5, ring_bias=0, jump_us=200,
+            wander_apart_us=100, seed=3614,
+        )
+    )  # fmt: skip
+
+
+@nightly
+def test_calls_inside_a_host_do_not_bound_its_clock() -> None:
+    """Four of them come before the first that ties it to the other host."""
+    inside_bounds(
+        Job(
+            per_host=2, steps=10, program=TP_DP_ALIKE, end_jitter=1, ring_bias=0,
+            wander_apart_us=100,
+        )
+    )  # fmt: skip
+
+
 def test_a_step_in_a_few_calls_may_as_well_be_other_numbers(empty_run: Connection) -> None:
     """A host steps by 1 ms, as long as the program takes from call to call: after 10 calls nothing
     tells that from numbers that are off by one since then; after 20 calls, it is a step."""

@@ -279,18 +279,13 @@ def _told_at(ends: Floats, tied: Flags, line: Line, lone: bool) -> float:
 
 def _lines(answer: Answer, rank: int, first: float, last: float) -> list[Line]:
     """A rank's clock as few lines, one after the other, with a line of its own wherever nobody
-    knows whether it or its reference's has stepped. Where no end ties it between two steps, nothing
-    is known of it."""
+    knows whether it or its reference's has stepped."""
     gaps = _gaps(answer, rank)
     edges = [first, *(edge for gap in gaps for edge in (gap.low, gap.high)), last]
-    ends, others, _ = answer.ends_of_ranks[rank]
-    tied = ends[others]
     lines: list[Line] = []
     for number in range(0, len(edges), 2):
         low, high = edges[number], edges[number + 1]
-        told = not gaps or ((tied >= low) & (tied <= high)).any()
-        smooth = _smooth(answer, rank, low, max(high, low + 1))
-        lines += smooth if told else [replace(line, open=np.inf) for line in smooth]
+        lines += _smooth(answer, rank, low, max(high, low + 1))
         if number + 2 < len(edges):
             lines += _in_gap(answer, rank, lines[-1], gaps[number // 2])
     return lines
@@ -416,17 +411,23 @@ def _stretches(rest: Floats) -> list[tuple[int, Ints, Floats]]:
 
 def _unseen(answer: Answer, rank: int, at: float, line: Line) -> float:
     """By how much the curve changes within two calls before and after: nobody knows when. Where no
-    call ties a stretch of it, no more is known than that what lies between two ends on one clock
-    does so on the other: it may have stepped there and back. Before the first and after the last,
-    nothing is."""
+    call ties a stretch of a clock that bends or steps, no more is known than that what lies between
+    two ends on one clock does so on the other: it may have stepped there and back. Before the first
+    and after the last, nothing is."""
     ends, tied, _ = answer.ends_of_ranks[rank]
     some = ends[tied]
-    if not answer.bends(rank) or not len(some):
+    if not len(some) or not (answer.bends(rank) or answer.steps_of(rank)):
         return 0.0
     after = int(np.searchsorted(some, at, side="right"))
     before = int(np.searchsorted(some, at, side="left")) - 1
     if not line.stepping and not ((some >= line.low) & (some <= line.high)).any():
-        return float(some[after] - some[before]) if 0 <= before < after < len(some) else np.inf
+        if not 0 <= before < after < len(some):
+            return np.inf
+        between = some[[before, after]]
+        told = at + line.added + line.rate * (at - line.at)
+        return float(np.abs(between + answer.added(rank, between) - told).max())
+    if not answer.bends(rank):
+        return 0.0
     low, high = some[max(before - 1, 0)], some[min(after + 1, len(some) - 1)]
     return float(np.ptp(answer.added(rank, np.linspace(low, high, MOMENTS))))
 
