@@ -16,7 +16,7 @@ from traceweave.clocks.growth import grown, spans, without_idle
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import Start, start_from
 from traceweave.clocks.system import Model
-from traceweave.clocks.variances import learn_constants, worth
+from traceweave.clocks.variances import learn_constants
 from traceweave.medians import medians
 
 MOST = 40_000
@@ -83,21 +83,18 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
 
 def _grown(model: Model) -> Model:
     """Let clocks bend and step as ends say that are one per clock and instance: of ranks of a host
-    none bends or steps by itself. All ends say which of several ways is the likeliest."""
+    none bends or steps by itself."""
     few = model.united()
-    ways, tried = [few], []
     if few.ends.rows:
         few.settle()
         few.pool()
-        ways = grown(few)
-    for way in ways:
-        one = model.copied()
-        one.bend_var, one.coef = way.bend_var, way.coef
-        one.steps, one.height, one.uneven = way.steps, way.height, True
-        one.prepare()
-        one.settle()
-        tried.append(without_idle(one))
-    return max(tried, key=worth)
+        few = grown(few)
+    one = model.copied()
+    one.bend_var, one.coef = few.bend_var, few.coef
+    one.steps, one.height, one.uneven = few.steps, few.height, True
+    one.prepare()
+    one.settle()
+    return without_idle(one)
 
 
 def _many(start: Start) -> bool:

@@ -47,25 +47,22 @@ def bend(model: Model) -> None:
     learn_bends(model, 1, prune=True)
 
 
-def grown(model: Model) -> list[Model]:
-    """Return models with bends and steps that make its ends likely: what one has explained the
-    other need not, so both orders are tried, and the best is revised."""
+def grown(model: Model) -> Model:
+    """Return the model with bends and steps that make its ends likely: a step of each clock first,
+    so that no bend is taken for it, then bends, then more steps."""
     least = price(model)
     if not bending(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
-        return [model]
-    tried: list[Model] = []
-    for order in ((bend, add_steps), (add_step, bend, add_steps)):
-        one = model.copied()
-        one.uneven = True
-        one.settle(8)
-        for way in order:
-            way(one)
-            one = simpler(without_idle(one))
-            one.settle(12)
-            place_steps(one)
-            tried.append(one.copied())
-    best = max(tried, key=worth)
-    return [best, revised(best)]
+        return model
+    one, tried = model.copied(), []
+    one.uneven = True
+    one.settle(8)
+    for way in (add_step, bend, add_steps):
+        way(one)
+        one = simpler(without_idle(one))
+        one.settle(12)
+        place_steps(one)
+        tried.append(one.copied())
+    return revised(max(tried, key=worth))
 
 
 def revised(model: Model) -> Model:
@@ -111,14 +108,15 @@ def add_step(model: Model) -> None:
 
 
 def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
-    """Add steps while they pay: in each round those of several choices that pay most."""
+    """Add steps while they pay: in each round all that seem to, or the best and the one with which
+    its clock comes back."""
     for _ in range(rounds):
         least = price(model)
         found = [pair for pair in candidates(model) if pair[0] >= least]
         if not found:
             return
         single = [pair for pair in found if len(pair[1].units) == 1]
-        choices = (single, _alike(single), _apart(single), _apart(found), _back(model, found[0]))
+        choices = (single, _back(model, found[0]))
         before, tried = model.evidence(), []
         for some in {tuple(step for _, step in choice): None for choice in choices if choice}:
             one = model.copied()
@@ -133,32 +131,12 @@ def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
         model.__dict__.update(simpler(best).__dict__)
 
 
-def _apart(found: list[tuple[float, Step]]) -> list[tuple[float, Step]]:
-    """The best steps, at most one at a time: beside it, what others seem to do is its shadow."""
-    kept: list[tuple[float, Step]] = []
-    for gain, step in found:
-        if all(step.since > other.until or step.until < other.since for _, other in kept):
-            kept.append((gain, step))
-    return kept
-
-
 def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:
     """The best step and the one with which the same clock comes back: alone, neither may pay."""
     one = model.copied()
     set_steps(one, [*one.steps, best[1]])
     found = candidate(one, best[1].units, told_of(one, pulls_of(one), best[1].units))
     return [best] if found is None else [best, found]
-
-
-def _alike(found: list[tuple[float, Step]]) -> list[tuple[float, Step]]:
-    """The best step and all that others seem to do at its time, over the stretch of all of them:
-    ranks of a host that nobody named step together, and what they share does not tell when."""
-    if not found:
-        return []
-    best = found[0][1]
-    some = [(gain, s) for gain, s in found if s.since <= best.until and s.until >= best.since]
-    since, until = min(s.since for _, s in some), max(s.until for _, s in some)
-    return [(gain, Step(s.units, since, until)) for gain, s in some]
 
 
 def set_steps(model: Model, steps: list[Step]) -> None:
