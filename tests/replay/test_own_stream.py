@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.analyses.test_own import written
 from tests.conftest import Recorded, Simulated
 from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
@@ -98,10 +99,13 @@ def test_what_makes_no_sense_is_refused(
 
 
 @nightly
-def test_six_exchanges_that_share_their_stream(recorded: Recorded) -> None:
+def test_six_exchanges_that_share_their_stream(recorded: Recorded, tmp_path: Path) -> None:
     """Per step 6 times compute of 3 ms and an exchange of 2.5 ms; the host waits for the last."""
     run = recorded("cases/samestream")
     [row] = run.what_if("stream=own").to_dict("records")
+    # each of 144 pieces behind work on the same stream asks for it
+    asked = "SELECT count(*) AS n FROM {{ ref('overlap_gains') }} WHERE scenario = 'stream=own'"
+    assert run.analyze(written(tmp_path, "asked", asked))["n"].tolist() == [1]
     whole = run.overlap().iloc[0]
     assert row["gain_ns"] / 1e6 == pytest.approx(5 * 2.5, abs=0.02)
     assert whole["scenario"] == "stream=own"

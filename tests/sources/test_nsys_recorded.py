@@ -6,8 +6,11 @@ Three ranks, four steps, rank 1 computes 5 ms longer; see fixtures/record/train_
 from __future__ import annotations
 
 import csv
+import gzip
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,13 @@ from traceweave.sources.nsys.open_export import open_export
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "mpi_nsys"
 EVENT_TABLES = ("host_ops", "gpu_ops", "other_events", "collective_calls", "steps", "flows")
-NVTX_NAME = "coalesce(({0}.args->>'domain') || ':', '') || {0}.name"
+NVTX_NAME = (
+    "coalesce(CASE WHEN {0}.kind = 'mpi' THEN 'MPI:' ELSE ({0}.args->>'domain') || ':' END, '')"
+    " || {0}.name"
+)
+RANGES = {"2022.4": "h.kind IN ('nvtx', 'mpi')", "2023.4": "h.kind = 'nvtx'"}
+"""What `nsys stats` counts as NVTX ranges: of the older nsys also its MPI calls."""
+
 OPEN = {"never closed", "prefetch"}
 """Ranges of which some are open at the end: every tool cuts those where it likes."""
 
@@ -55,7 +64,7 @@ def test_nvtx_sums_equal_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
     version, loaded = recorded
     rows = loaded.rows(
         f"SELECT {NVTX_NAME.format('h')}, depth IS NULL, count(*), sum(duration_ns)::BIGINT"
-        " FROM base.host_ops AS h WHERE kind = 'nvtx' GROUP BY ALL"
+        f" FROM base.host_ops AS h WHERE {RANGES[version]} GROUP BY ALL"
     )
     expected = {
         (r["Range"], r["Style"] == "StartEnd", int(r["Instances"]), int(r["Total Time (ns)"]))
@@ -85,7 +94,7 @@ def test_nesting_equals_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
         f"SELECT h.tid, {NVTX_NAME.format('h')}, h.start_local_ns, h.depth,"
         f" {NVTX_NAME.format('p')} FROM base.host_ops AS h"
         " LEFT JOIN base.host_ops AS p ON h.parent_id = p.op_id"
-        " WHERE h.kind = 'nvtx' AND h.depth IS NOT NULL"
+        f" WHERE {RANGES[version]} AND h.depth IS NOT NULL"
     )
     assert set(rows) == expected
     assert len(rows) == len(trace)
@@ -115,6 +124,48 @@ def test_mpi_calls_equal_nsys_stats(newer: LoadedExport) -> None:
         "SELECT start_local_ns, duration_ns, name, tid FROM base.host_ops WHERE kind = 'mpi'"
     )
     assert Counter(rows) == expected
+
+
+def test_ranges_of_the_domain_mpi_are_calls_of_unknown_communicators() -> None:
+    """nsys 2022.4 has no tables of MPI: what it knows is which call ran, from when to when. What a
+    call only starts has no end then, and `nsys stats` says how long the others took."""
+    loaded = load_export(RECORDED / "all_ranks__2022.4.sqlite.gz")
+    ops = {
+        "MPI_Allgather": "all_gather", "MPI_Allreduce": "all_reduce", "MPI_Alltoall": "all_to_all",
+        "MPI_Barrier": "barrier", "MPI_Bcast": "broadcast", "MPI_Gather": "gather",
+        "MPI_Recv": "recv", "MPI_Reduce": "reduce", "MPI_Reduce_scatter_block": "reduce_scatter",
+        "MPI_Scatter": "scatter", "MPI_Send": "send",
+    }  # fmt: skip
+    expected = {
+        (ops[call], int(row["Instances"]), int(row["Total Time (ns)"]))
+        for row in stats("2022.4", "nvtx_sum")
+        if (call := row["Range"].removeprefix("MPI:")) in ops
+    }
+    assert len(expected) == len(ops)
+    rows = "SELECT op, count(*), sum(duration_ns)::BIGINT FROM base.collective_calls GROUP BY 1"
+    assert set(loaded.rows(rows)) == expected
+    assert loaded.rows(
+        "SELECT count(group_name), count(group_size), count(comm_peer), count(bytes)"
+        " FROM base.collective_calls"
+    ) == [(0, 0, 0, 0)]
+
+
+def test_ranges_beside_tables_of_mpi_are_no_calls(tmp_path: Path) -> None:
+    """No nsys is known to write both; a program's own domain may be called so."""
+    export = tmp_path / "both.sqlite"
+    export.write_bytes(gzip.decompress((RECORDED / "all_ranks__2023.4.sqlite.gz").read_bytes()))
+    counted = "SELECT kind, count(*) FROM base.host_ops WHERE kind <> 'os' GROUP BY 1 ORDER BY 1"
+    ((_, calls), (_, ranges)) = load_export(export).rows(counted)
+    with closing(sqlite3.connect(export)) as db:
+        copied = db.execute(
+            "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, textId, domainId)"
+            " SELECT c.start, c.end, 59, c.globalTid, c.textId, d.domainId"
+            " FROM MPI_COLLECTIVES_EVENTS AS c JOIN NVTX_EVENTS AS d ON d.eventType = 75"
+            " AND d.text = 'MPI' AND d.globalTid >> 24 = c.globalTid >> 24"
+        ).rowcount
+        db.commit()
+    assert copied > 0
+    assert load_export(export).rows(counted) == [("mpi", calls), ("nvtx", ranges + copied)]
 
 
 def test_processes_steps_and_marks(recorded: tuple[str, LoadedExport]) -> None:

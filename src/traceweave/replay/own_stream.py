@@ -42,14 +42,14 @@ def on_own_streams(
     """
     tensor = [group for (group,) in con.execute(_TENSOR_PARALLEL).fetchall()]
     groups = np.append(graph.instances["group_id"], -1)[graph.nodes.instance]
-    moved = _moved(graph, chosen & ~np.isin(groups, tensor))
+    first = _first_of_chain(nodes)
+    moved = _moved(graph, chosen & ~np.isin(groups, tensor), first)
     if not np.any(moved):
         return None
     op = _ops(graph)
     gather, reduction = moved & np.isin(op, _GATHERS), moved & np.isin(op, _REDUCTIONS)
     begins = moved & (nodes.sort != TRANSFER)
     ends = moved & (nodes.sort != ARRIVAL)
-    first = _first_of_chain(nodes)
     call_before, gather_before = _before(ends, first), _before(ends & gather, first)
     kept_before = _before(~moved, first)
 
@@ -77,16 +77,12 @@ def on_own_streams(
     return nodes.with_(lag=lag), Edges.joined(edges, tied)
 
 
-def _moved(graph: Graph, chosen: Flags) -> Flags:
+def _moved(graph: Graph, chosen: Flags, first: Ints) -> Flags:
     """Return the nodes of the chosen collectives on chains that have compute too."""
-    nodes = graph.nodes
-    called = chosen & np.isin(nodes.sort, (ARRIVAL, TRANSFER, COMMUNICATION))
-    chains, chain = np.unique(
-        np.stack([nodes.rank, nodes.chain]).astype(np.int64), axis=1, return_inverse=True
-    )
-    computes = np.zeros(chains.shape[1], bool)
-    computes[chain[np.isin(nodes.sort, (COMPUTE, MEMORY))]] = True
-    found: Flags = called & computes[chain]
+    sort = graph.nodes.sort
+    computes = np.zeros(len(sort), bool)
+    computes[first[np.isin(sort, (COMPUTE, MEMORY))]] = True
+    found: Flags = chosen & np.isin(sort, (ARRIVAL, TRANSFER, COMMUNICATION)) & computes[first]
     return found
 
 

@@ -21,7 +21,7 @@ scenarios AS (
     FROM parts
     WHERE exposed_ns > 0
     UNION ALL
-    SELECT 'stream=own' FROM {{ ref('exposed_causes') }} WHERE cause = 'same_stream' GROUP BY ALL
+    SELECT DISTINCT 'stream=own' FROM {{ ref('exposed_causes') }} WHERE cause = 'same_stream'
     UNION ALL
     SELECT scenario FROM {{ ref('smaller_buckets') }}
     UNION ALL
