@@ -1,24 +1,20 @@
-"""What ends say of one clock, or of several that move together, beside what all others say: where
-they seem to step, which seem to bend, and by how much more likely that makes the ends."""
+"""What ends say of one clock beside what all others say: where it seems to step, whether it bends,
+and by how much more likely that makes the ends."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
 from traceweave.clocks.start import DRIFT
-from traceweave.clocks.system import NU, STEP_NS, TABLE, TINY, Model
+from traceweave.clocks.system import NU, STEP_NS, TINY, Model
 from traceweave.clocks.variances import GRID, ROUNDED, best_variance, price
 
 HUBER = 1.5
 """Scales beyond which an end counts as one that far when a step is looked for."""
-MOST_SHARED = 8
-"""Sets of clocks that seem to step together which are looked at in a round, and clocks that are
-told apart of those that do."""
 
 
 @dataclass(frozen=True)
@@ -105,25 +101,16 @@ class Told:
         """Log likelihood of each, if that much of it is left."""
         return np.asarray(-self.share * (NU + 1) / 2 * np.log1p(self.info * rest**2 / NU))
 
-    def alike(self) -> Told:
-        """As if all were known as exactly as most are: of many that agree, a few that are known
-        better may say something else."""
-        return replace(self, info=np.full_like(self.info, np.median(self.info)))
-
     def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
         """The most likely multiples of columns, and their log likelihood: from all ends alike to
         those that agree."""
-        tried = []
-        for first in (self, self.alike()):
-            value = first.weighed(x, prior, np.ones_like(self.apart))
-            for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
-                rest = self.apart - x @ value
-                near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
-                value = self.weighed(x, prior, near)
-            told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
-            tried.append((float(told), value))
-        told, value = max(tried, key=lambda pair: pair[0])
-        return value, told
+        value = self.weighed(x, prior, np.ones_like(self.apart))
+        for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
+            rest = self.apart - x @ value
+            near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
+            value = self.weighed(x, prior, near)
+        told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
+        return value, float(told)
 
     def weighed(self, x: Floats, prior: Floats, near: Floats) -> Floats:
         """Multiples of columns by weighted least squares."""
@@ -139,11 +126,13 @@ def sums_after(values: Floats) -> Floats:
 
 
 def candidates(model: Model) -> list[tuple[float, Step]]:
-    """The step of each clock, and of clocks that seem to step together, that gains most, by the
-    score of Huber's weights given their own line, bend and steps; best first."""
+    """The step of each clock that gains most, by the score of Huber's weights given its own line,
+    bend and steps; best first."""
     pulls = pulls_of(model)
-    several = [(unit,) for unit in range(len(model.fixed))] + _together(model, pulls)
-    found = [candidate(model, units, told_of(model, pulls, units)) for units in several]
+    found = [
+        candidate(model, (unit,), told_of(model, pulls, (unit,)))
+        for unit in range(len(model.fixed))
+    ]
     return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
 
 
@@ -160,7 +149,7 @@ def candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, 
     if bends > 0:
         prior[2 : 2 + BENDS] = 1 / bends
     scored = _moment(told, x, prior, at, HUBER)
-    seen = _moment(told.alike(), x, prior, at, np.inf)
+    seen = _moment(told, x, prior, at, np.inf)
     found = [scored]
     if max(scored, seen)[0] >= price(model):  # tails gain no more than squares
         without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
@@ -200,39 +189,6 @@ def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple
             break
         place = best
     return gain, place
-
-
-def _together(model: Model, pulls: Pulls) -> list[tuple[int, ...]]:
-    """Clocks that seem to step together at some moment: of the steps of all of them there, each
-    given the others and what all clocks do, those above and below the widest gain of two groups."""
-    size = len(model.bins) * len(model.clock) * len(model.fixed)
-    if model.pooled or len(model.fixed) < 4 or size > TABLE:
-        return []
-    ends, (rest, _) = model.ends, model.weigh()
-    weight = (model.effect / model.briefly(rest) ** 2)[ends.cell][ends.row]
-    fun, lap = model.flat(), model.sums(weight)[0]
-    bins, units = lap.shape[:2]
-    of_bin = np.searchsorted(model.bins, pulls.row, "right") - 1
-    pull: Floats = np.zeros((bins, units))
-    np.add.at(pull, (of_bin, pulls.unit), pulls.score)
-    pull = sums_after(pull)
-    moving = len(model.clock) + len(model.steps)
-    factor = cho_factor(model.of_clocks(fun, lap) + np.diag(model.prior[:moving] + TINY))
-    found: dict[tuple[int, ...], float] = {}
-    crossing = model.steps_of_all(fun, lap)
-    for cross, own, right in zip(crossing, sums_after(lap), pull, strict=True):
-        told = own - cross.T @ cho_solve(factor, cross)
-        height = np.linalg.solve(told + np.eye(units) / STEP_NS**2, right)
-        order = np.argsort(height)
-        low = told[np.ix_(order, order)].cumsum(axis=0).cumsum(axis=1).diagonal()
-        top = np.cumsum(right[order])
-        gain = np.where(low > ROUNDED * low.max(), top**2 / np.maximum(low, 1e-30) / 2, 0.0)[:-1]
-        cut = int(np.argmax(gain)) + 1
-        some = min(order[:cut], order[cut:], key=len)
-        key = tuple(sorted(some.tolist()))
-        if len(key) > 1:
-            found[key] = max(found.get(key, 0.0), float(gain[cut - 1]))
-    return sorted(found, key=lambda key: -found[key])[:MOST_SHARED]
 
 
 def _steps_of(model: Model, units: tuple[int, ...], row: Ints) -> list[Floats]:

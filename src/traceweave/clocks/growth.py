@@ -10,7 +10,6 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
 from traceweave.clocks.candidates import (
-    MOST_SHARED,
     Pulls,
     bending,
     candidate,
@@ -28,6 +27,8 @@ MOST_STEPS = 6
 """Rounds of looking for steps, in each of which every clock may get one."""
 SURE = 4.0
 """Steps that gain so many times what they cost are not tried without."""
+MOST_SHARED = 8
+"""Clocks that are told apart of those that seem to step at once."""
 UNSURE = 3.0
 """Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
 in twenty."""
@@ -53,7 +54,7 @@ def grown(model: Model) -> Model:
     least = price(model)
     if not bending(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
         return model
-    one, tried = model.copied(), []
+    one = model.copied()
     one.uneven = True
     one.settle(8)
     for way in (add_step, bend, add_steps):
@@ -61,32 +62,30 @@ def grown(model: Model) -> Model:
         one = simpler(without_idle(one))
         one.settle(12)
         place_steps(one)
-        tried.append(one.copied())
-    return revised(max(tried, key=worth))
+    return revised(one)
 
 
 def revised(model: Model) -> Model:
-    """Return the model after every clock that steps was looked at once more, with and without a
-    bend, all others being known: it may have stepped alone, at another time than those beside it,
-    or not at all."""
+    """Return the model after every clock that steps was looked at once more, without a bend and all
+    others being known: it may have stepped alone, at another time than those beside it, or not at
+    all."""
     for unit in range(len(model.fixed)):
         if all(unit not in step.units for step in model.steps):
             continue
-        for bends in (False, True):
-            one = model.copied()
-            one.bend_var[unit] = (one.bend_var[unit] or 1e4**2) * bends
-            _without(one, unit)
+        one = model.copied()
+        one.bend_var[unit] = 0.0
+        _without(one, unit)
+        one.settle(6)
+        for _ in range(MOST_STEPS):
+            found = candidate(one, (unit,), told_of(one, pulls_of(one), (unit,)))
+            if found is None or found[0] < price(one):
+                break
+            set_steps(one, [*one.steps, found[1]])
             one.settle(6)
-            for _ in range(MOST_STEPS):
-                found = candidate(one, (unit,), told_of(one, pulls_of(one), (unit,)))
-                if found is None or found[0] < price(one):
-                    break
-                set_steps(one, [*one.steps, found[1]])
-                one.settle(6)
-                learn_bends(one, 1)
-            place_steps(one)
-            if worth(one) > worth(model):
-                model = one
+            learn_bends(one, 1)
+        place_steps(one)
+        if worth(one) > worth(model):
+            model = one
     return without_idle(split(model))
 
 
@@ -108,19 +107,17 @@ def add_step(model: Model) -> None:
 
 
 def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
-    """Add steps while they pay: in each round all that seem to, or the best and the one with which
-    its clock comes back."""
+    """Add steps while they pay: in each round that of every clock that seems to step, or the best
+    and the one with which its clock comes back."""
     for _ in range(rounds):
         least = price(model)
         found = [pair for pair in candidates(model) if pair[0] >= least]
         if not found:
             return
-        single = [pair for pair in found if len(pair[1].units) == 1]
-        choices = (single, _back(model, found[0]))
         before, tried = model.evidence(), []
-        for some in {tuple(step for _, step in choice): None for choice in choices if choice}:
+        for some in (found, _back(model, found[0])):
             one = model.copied()
-            set_steps(one, [*one.steps, *some])
+            set_steps(one, [*one.steps, *(step for _, step in some)])
             one.settle(12)
             learn_bends(one, 1)
             place_steps(one)

@@ -447,22 +447,6 @@ class Model:
             result[n + j, n:] = (late[np.maximum(starts, starts[j])] * self.steps_of).sum(axis=1)
         return result
 
-    def steps_of_all(self, fun: Floats, lap: Floats) -> Floats:
-        """The curvature between clocks and a step of each clock at the start of each stretch."""
-        bins, units = lap.shape[:2]
-        n, used = len(self.clock), len(fun.T) if self.bend_var.any() else 2
-        result = np.zeros((bins, n + len(self.steps), units))
-        starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
-        total = np.zeros((used, units, units))
-        late = np.zeros((len(self.steps), units))
-        for b in range(bins - 1, -1, -1):
-            total = total + fun[b, :used, None, None] * lap[b]
-            result[b, :n] = total[self.which, self.clock]
-            for j, mine in enumerate(self.steps_of):
-                late[j] += (b >= starts[j]) * lap[b][mine].sum(axis=0)
-            result[b, n:] = late
-        return result
-
     def _crossing(self, fun: Floats, half: Floats) -> Floats:
         """The curvature between clocks and what does not change with time."""
         bins, units, consts = half.shape
