@@ -507,6 +507,94 @@ def test_what_was_simulated_is_found(
         assert got["origin_wait_ns"][0] > 0.9 * got["waited_ns"].sum()
 
 
+def test_waiting_in_calls_at_once_counts_once(build: Builder) -> None:
+    # rank 0 waits from 0 to 60 for rank 1, from 10 to 90 for rank 2: the first 60 in the one call,
+    # 30 more in the other. Rank 1 of the first call is waited for alone, as rank 2 of the second
+    build.ranks(3)
+    build.collective({0: (0, 70), 1: (60, 70)}, group_id=0, step=1)
+    build.collective({0: (10, 100), 2: (90, 100)}, group_id=1, step=1)
+    columns = "rank waited_ns waited_free_ns inside_ns caused_wait_ns origin_wait_ns"
+    assert told(build.con, "stragglers", columns) == [
+        (1, 0, 0, 10, 60, 60),
+        (2, 0, 0, 10, 30, 30),
+        (0, 90, 90, 100, 0, 0),
+    ]
+
+
+def test_who_is_missing_shares_what_no_earlier_call_counts(build: Builder) -> None:
+    # rank 0 waits for rank 3 until 30 in the first call; in the second, which it had called by 10,
+    # for ranks 1 and 2 until 50, for rank 2 until 80. Rank 1 waits the last 30 of that too
+    build.ranks(4)
+    build.collective({0: (0, 35), 3: (30, 35)}, group_id=0)
+    build.collective({0: (10, 90), 1: (50, 90), 2: (80, 90)}, group_id=1)
+    assert told(build.con, "stragglers", "rank waited_ns caused_wait_ns origin_wait_ns") == [
+        (2, 0, 60, 70),
+        (3, 0, 30, 30),
+        (1, 30, 0, 10),
+        (0, 80, 0, 0),
+    ]
+
+
+def test_what_the_recording_leaves_out_is_no_waiting(build: Builder) -> None:
+    build.ranks(3)
+    for step in (1, 2, 3):
+        at = 1000 * step
+        build.collective({r: (at + 40 * r, at + 100) for r in (0, 1, 2)}, step=step)
+    columns = "rank step waited_ns origin_wait_ns"
+    assert told(build.con, "stragglers", columns) == [
+        (2, None, 0, 300),
+        (1, None, 120, 60),
+        (0, None, 240, 0),
+    ]
+    leave_out = "INSERT INTO recording VALUES (?, 0, 'lost records', ?, 1, 2, true, '', '')"
+    # of who waits, only its own waiting; of who came last, the waiting of all
+    build.con.execute(leave_out, [0, [1]])
+    build.con.execute(leave_out, [2, [3]])
+    assert told(build.con, "stragglers", columns, per="step") == [
+        (2, 2, 0, 100),
+        (2, 1, 0, 40),
+        (1, 2, 40, 20),
+        (0, 2, 80, 0),
+        (1, 1, 40, 0),
+    ]
+    # without steps it is the whole rank
+    build.con.execute(leave_out, [2, []])
+    assert rows(build.con, "stragglers") == []
+
+
+@first_at_once()
+@pytest.mark.parametrize(
+    "name",
+    ["ddp_gloo_straggler", "busy_cores_gloo", "captured_gloo", "messages_mesh_gloo",
+     "two_interfaces_gloo", "uneven_work_gloo", "uneven_start_gloo", "kineto/megatron_tp8"],
+)  # fmt: skip
+def test_no_rank_waits_longer_than_its_steps_last(recorded: Recorded, name: str) -> None:
+    run = recorded(name)
+    ranks = run.stragglers(per="step").dropna(subset="step")
+    steps = run.sql(
+        "SELECT rank, step, greatest(duration_ns, device_end_local_ns - device_start_local_ns)"
+        " AS length_ns FROM steps"
+    )
+    both = ranks.merge(steps, on=["rank", "step"], how="left")
+    assert (both["waited_ns"] <= both["length_ns"]).all()
+    assert both["waited_ns"].sum() == both["origin_wait_ns"].sum()
+
+
+def test_waiting_for_a_sleeping_rank_is_that_of_its_files(recorded: Recorded) -> None:
+    # from the files and the clocks' offsets: of the k-th gloo call of each rank that begins more
+    # than the resolution apart, moment by moment, who waits in the first of its calls, and who is
+    # missing there
+    ranks = recorded("ddp_gloo_straggler").stragglers().set_index("rank").sort_index()
+    assert [round(ns / 1e6, 1) for ns in ranks["waited_ns"]] == [193.3, 191.6, 0.0, 197.3]
+    assert [round(ns / 1e6, 1) for ns in ranks["origin_wait_ns"]] == [12.1, 8.3, 555.3, 6.6]
+
+
+def test_a_rank_that_began_to_record_late_is_not_waited_for(recorded: Recorded) -> None:
+    # rank 0 waits 275 ms in step 3, which the recording's verdict leaves out
+    ranks = recorded("uneven_start_gloo").stragglers()
+    assert ranks["waited_ns"].tolist() == ranks["origin_wait_ns"].tolist() == [0, 0]
+
+
 @nightly
 def test_rank_0_of_a_real_tensor_parallel_run_is_host_bound(recorded: Recorded) -> None:
     ranks = recorded("kineto/megatron_tp8").stragglers()

@@ -109,7 +109,7 @@ def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
     worst = found.table("stragglers").to_pylist()[0]
     assert (worst["rank"], worst["new_cause"]) == (2, "data_loading")
     # three ranks wait for its 40 ms in every step, and the caption says that they are added up
-    assert worst["new_origin_wait_ns"] > 3 * 40_000_000
+    assert 3 * 40_000_000 < worst["new_origin_wait_ns"] < 150_000_000
     assert found.meaning("stragglers").endswith("summed over the waiting ranks")
 
 

@@ -13,9 +13,9 @@
 -- param: kernel_delay_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which this rank issued the collectives; NULL: all of them
--- column: instances BIGINT | collectives of this rank that were seen on another rank too
+-- column: instances BIGINT | collectives of this rank that were seen on another rank too, and count
 -- column: times_last BIGINT | those in which it arrived after all the others
--- column: caused_wait_ns BIGINT | sum over these of (its start - the start of the last but one) * number of waiting ranks
+-- column: caused_wait_ns BIGINT | how long ranks waited for it alone: from the start of the last but one to its own, summed over the waiting ranks
 -- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group', 'device_delay' or 'unknown_idle'; NULL: see note
 -- column: below_resolution BOOLEAN | at least half of caused_wait_ns comes from delays below the clock resolution; false if it was never last
 -- column: resolved_wait_ns BIGINT | the part of caused_wait_ns from delays that the clocks resolve
@@ -33,16 +33,17 @@
 -- column: stage VARCHAR | 'first', 'middle' or 'last' stage of its pipeline; NULL if it is in none
 -- column: known_instances BIGINT | collectives of this rank in which the clocks resolve which rank came last
 -- column: known_last BIGINT | those of times_last: what resolved_wait_ns is the sum of
--- column: waited_ns BIGINT | how long it waited for others, in collectives where the clocks resolve that ranks waited
--- column: waited_free_ns BIGINT | the same over all of them without clocks: its duration minus the shortest over the ranks
+-- column: waited_ns BIGINT | time in which it waited for others, in collectives where the clocks resolve that ranks waited
+-- column: waited_free_ns BIGINT | the same in all of them without clocks: for so long as its duration exceeds the shortest over the ranks
 -- column: inside_ns BIGINT | time inside these collectives, waiting and transfer together
--- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks they add up to waited_ns
+-- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks the same sum as waited_ns
 -- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
 -- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
 -- column: chance DOUBLE | probability that of as many ranks that are alike one makes the others wait as often and as long; of the whole run; NULL: the clocks resolve no lateness
 -- main: rank, step, known_instances, known_last, origin_wait_ns, cause, cause_detail, cause_share, below_resolution, note
 -- order: origin_wait_ns DESC, caused_wait_ns DESC, rank, step NULLS FIRST
 -- caveat: caused_wait_ns is summed over the ranks made to wait, and over the steps: arriving 1 ms after 7 others is 7 ms. findings has what one of them loses per step.
+-- caveat: collectives that run at once on a rank count every moment of it once: it waits for the first of them. Steps and ranks that the recording's verdict leaves out, and collectives that such a one came last to, do not count.
 -- caveat: the cause compares the stretch from the rank's previous collective among the same ranks to the start of this one with the mean of the others' same stretches, each on the rank's own clock, and weighs it with the number of waiting ranks.
 -- caveat: compute comes before communication, copies and idling where they happen at once; host_bound is idle time that gaps attributes to the host, without data loading.
 -- caveat: what runs on a GPU holds a collective up from its launch on, or before that as far as the host waited for the GPU. Where both together are less than half of the lateness, the host is late, whatever its GPU did meanwhile.
@@ -65,10 +66,18 @@ WITH ranked AS (
         count(*) FILTER (WHERE is_shortest) AS times_shortest,
         count(*) FILTER (WHERE last_is_known) AS known_instances,
         count(late_ns) FILTER (WHERE last_is_known) AS known_last,
-        CAST(coalesce(sum(wait_ns) FILTER (WHERE NOT below_resolution), 0) AS BIGINT) AS waited_ns,
-        CAST(sum(wait_free_ns) AS BIGINT) AS waited_free_ns,
-        CAST(sum(duration_ns) AS BIGINT) AS inside_ns
-    FROM {{ ref('arrivals') }}
+        CAST(coalesce(sum(counted_ns) FILTER (WHERE NOT below_resolution), 0) AS BIGINT) AS waited_ns,
+        CAST(sum(free_ns) AS BIGINT) AS waited_free_ns,
+        CAST(sum(inside_ns) AS BIGINT) AS inside_ns
+    FROM (
+        SELECT
+            *,
+            tw_added_ns(own_start_ns, own_start_ns + wait_free_ns, max(own_start_ns + wait_free_ns) OVER earlier) AS free_ns,
+            tw_added_ns(own_start_ns, own_end_ns, max(own_end_ns) OVER earlier) AS inside_ns
+        FROM {{ ref('arrivals') }}
+        WHERE counts
+        WINDOW earlier AS (PARTITION BY rank ORDER BY own_start_ns, own_end_ns, collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    )
     GROUP BY rank, at_step
 ),
 followed AS (

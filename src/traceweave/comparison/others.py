@@ -55,7 +55,7 @@ _OVERLAP = pa.schema(
 
 
 def straggler_table(base: Side, new: Side) -> pa.Table:
-    """Return how long ranks waited because of each, ns per recorded step, and why."""
+    """Return how long ranks waited because of each, ns per step that counts, and why."""
     sides = [_stragglers(side) for side in (base, new)]
     rows: list[dict[str, Any]] = []
     for rank in sorted({*sides[0], *sides[1]}):
@@ -114,13 +114,21 @@ _MEMORY = pa.schema(
 
 
 def _stragglers(side: Side) -> dict[int, dict[str, Any]]:
-    steps = side.recorded
+    """Return by rank how long ranks waited because of it in the mean step that counts, and why."""
+    of_run = ask(side.con, "stragglers", "stragglers").to_pylist()
+    rows = of_run
+    if side.steps is not None:
+        rows = ask(side.con, "stragglers", "stragglers", per="step").to_pylist()
+    waits = dict.fromkeys((row["rank"] for row in of_run), 0)
+    for row in rows:
+        if side.steps is None or row["step"] in side.steps:
+            waits[row["rank"]] += row["origin_wait_ns"]
     return {
         row["rank"]: {
-            "origin_wait_ns": round(row["origin_wait_ns"] / steps),
+            "origin_wait_ns": round(waits[row["rank"]] / side.count),
             "cause": row["cause"],
         }
-        for row in ask(side.con, "stragglers", "stragglers").to_pylist()
+        for row in of_run
     }
 
 

@@ -50,11 +50,6 @@ class Side:
         return 1 if self.steps is None else len(self.steps)
 
     @property
-    def recorded(self) -> int:
-        """Steps that the traces mark; 1 for a recording without steps."""
-        return self.count + len(self.left_out)
-
-    @property
     def unit(self) -> str:
         """What one sample is."""
         return "recording" if self.steps is None else "step"

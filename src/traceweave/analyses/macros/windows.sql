@@ -1,5 +1,9 @@
 -- The windows of time that the device timeline is measured in, each on its rank's own clock, and what ran in them.
 
+-- macro: tw_is_unknown(rank, step) | whether the recording's verdict leaves this step of this rank out of all numbers, or all of the rank
+    rank IN (SELECT r.rank FROM recording AS r WHERE r.is_unknown AND r.steps = [])
+        OR coalesce((rank, step) IN (SELECT (r.rank, s.step) FROM recording AS r, unnest(r.steps) AS s(step) WHERE r.is_unknown), FALSE);
+
 -- rows: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
 WITH stepped AS (
     SELECT

@@ -24,14 +24,16 @@
 -- column: delay_ns BIGINT | from the start of the last but one to that of the last rank
 -- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: late_ns BIGINT | delay_ns of the last rank; NULL of others, and where two came last together
--- column: caused_ns BIGINT | late_ns * waiting_ranks
+-- column: counts BOOLEAN | neither this call nor that of the last rank is in a step that the recording's verdict leaves out: only then it is a wait of a rank, or because of one
+-- column: counted_ns BIGINT | of wait_ns, the end of it, up to the last arrival, what no earlier such wait of the rank counts: no moment counts twice. Waits below the clock resolution are apart
+-- column: caused_ns BIGINT | of the last rank: how long others waited for it alone, the sum of what of their counted_ns is within late_ns; NULL of others
 WITH waits AS MATERIALIZED (
     SELECT
         w.* REPLACE (
             CASE WHEN i.root IS NULL OR w.is_last THEN w.start_ns
                 ELSE i.awaited_ns - i.wait_total_ns // i.waiting_ranks END AS start_ns
         ),
-        i.root IS NOT NULL AS has_root, i.awaited_ns, i.last_is_known, i.below_resolution, i.last_delay_ns AS delay_ns, i.waiting_ranks,
+        i.root IS NOT NULL AS has_root, tw_is_unknown(w.rank, w.step) AS is_unknown, i.awaited_ns, i.last_is_known, i.below_resolution, i.last_delay_ns AS delay_ns, i.waiting_ranks,
         CASE WHEN w.is_last AND i.last_delay_ns > 0 THEN i.last_delay_ns END AS late_ns
     FROM collective_waits AS w JOIN collective_instances AS i USING (collective_id)
     WHERE i.ranks_seen > 1 AND NOT i.is_buffered AND (i.root IS NULL OR i.waiting_ranks > 0 AND (w.is_last OR w.wait_ns > 0))
@@ -41,14 +43,31 @@ instances AS (
         collective_id,
         min(duration_ns) AS shortest_ns,
         min(duration_ns, 2)[2] AS next_ns,
-        CASE WHEN any_value(op) = 'send_recv' THEN list(rank ORDER BY rank) END AS pair
+        CASE WHEN any_value(op) = 'send_recv' THEN list(rank ORDER BY rank) END AS pair,
+        bool_or(is_last AND NOT is_unknown) AS last_counts
     FROM waits
     GROUP BY collective_id
+),
+-- a rank that waits in several collectives at once waits for the first of them, as in exposed_comm
+counted AS (
+    SELECT
+        w.*, i.pair, NOT w.is_unknown AND i.last_counts AS counts,
+        w.duration_ns = i.shortest_ns AND i.shortest_ns < i.next_ns AS is_shortest,
+        CASE WHEN NOT w.is_unknown AND i.last_counts THEN tw_added_ns(
+            w.start_local_ns, w.start_local_ns + w.wait_ns, max(w.start_local_ns + w.wait_ns) OVER earlier
+        ) ELSE 0 END AS counted_ns
+    FROM waits AS w JOIN instances AS i USING (collective_id)
+    WINDOW earlier AS (
+        PARTITION BY w.rank, w.below_resolution, NOT w.is_unknown AND i.last_counts
+        ORDER BY w.start_local_ns, w.start_local_ns + w.wait_ns, w.collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 )
 SELECT
-    w.collective_id, w.rank, w.op, w.group_id, i.pair, w.step, w.start_ns, w.end_ns,
-    w.start_local_ns AS own_start_ns, w.start_local_ns + w.duration_ns AS own_end_ns, w.duration_ns,
-    w.wait_ns, w.wait_free_ns, w.is_last, w.duration_ns = i.shortest_ns AND i.shortest_ns < i.next_ns AS is_shortest,
-    w.last_rank, w.awaited_ns, w.last_is_known, w.has_root, w.below_resolution, w.delay_ns, w.waiting_ranks,
-    w.late_ns, w.late_ns * w.waiting_ranks AS caused_ns
-FROM waits AS w JOIN instances AS i USING (collective_id)
+    collective_id, rank, op, group_id, pair, step, start_ns, end_ns,
+    start_local_ns AS own_start_ns, start_local_ns + duration_ns AS own_end_ns, duration_ns,
+    wait_ns, wait_free_ns, is_last, is_shortest, last_rank, awaited_ns, last_is_known, has_root, below_resolution, delay_ns, waiting_ranks,
+    late_ns, counts, counted_ns,
+    CASE WHEN late_ns IS NOT NULL THEN coalesce(CAST(
+        sum(least(counted_ns, delay_ns)) FILTER (WHERE NOT is_last) OVER (PARTITION BY collective_id) AS BIGINT
+    ), 0) END AS caused_ns
+FROM counted

@@ -25,7 +25,7 @@ trials AS (
     -- a rank that was not there yet when a stretch began takes part in that of the others
     LEFT JOIN (SELECT collective_id, coalesce(max(first_id), collective_id) AS first_id FROM {{ ref('legs') }} GROUP BY collective_id) AS t USING (collective_id)
     CROSS JOIN (SELECT count(DISTINCT step) > 1 AS several FROM came) AS s
-    WHERE a.step IS NOT NULL OR NOT s.several
+    WHERE (a.step IS NOT NULL OR NOT s.several) AND NOT tw_is_unknown(a.rank, a.step)
     GROUP BY ALL
 )
 SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance

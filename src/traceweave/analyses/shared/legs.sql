@@ -8,7 +8,7 @@
 -- column: group_id INTEGER | process group
 -- column: pair INTEGER[] | the two ranks of a send_recv
 -- column: is_last BOOLEAN | this rank arrived last
--- column: is_late BOOLEAN | the clocks resolve who did
+-- column: is_late BOOLEAN | the clocks resolve who did, and it counts
 -- column: delay_ns BIGINT | from the start of the last but one to that of the last rank
 -- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: first_id BIGINT | the first collective since the ranks were even
@@ -40,7 +40,7 @@ carried AS (
     GROUP BY collective_id
 )
 SELECT
-    l.collective_id, l.rank, l.step, l.group_id, l.pair, l.is_last, l.last_is_known AS is_late, l.delay_ns, l.waiting_ranks,
+    l.collective_id, l.rank, l.step, l.group_id, l.pair, l.is_last, l.counts AND l.last_is_known AS is_late, l.delay_ns, l.waiting_ranks,
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN l.collective_id END IGNORE NULLS) OVER so_far AS first_id,
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.before_id, -1) END IGNORE NULLS) OVER so_far AS previous_id,
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.before_ns, l.own_start_ns) END IGNORE NULLS) OVER so_far AS from_ns,
