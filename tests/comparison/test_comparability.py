@@ -186,7 +186,7 @@ def test_an_a100_is_not_compared_with_a_v100(
 
     assert found.sentences[0] == (
         "Not comparable: GPU model Tesla V100-SXM2-16GB instead of NVIDIA A100-PG509-200; world"
-        " size 2 instead of 8. Differences below cannot be read as the effect of a change."
+        " size 2 instead of 8. Differences cannot be read as the effect of a change."
     )
     assert "rank 1 recorded instead of rank 3" in found.sentences[1]
     assert "arithmetic fp32 instead of tf32" in found.sentences[1]

@@ -43,7 +43,7 @@ def _windows(*shares: float, step: int | None = 1) -> Budget:
     return Budget([{**dict.fromkeys(keys, 0), **row} for row in rows])
 
 
-_COSTLY = Findings([{"cost_ns": 100, "severity": "warning"}])
+_COSTLY = Findings([{"cost_ns": 100, "step_share": 0.05, "severity": "info"}])
 
 
 def test_gpu_hours_lost_are_those_without_compute() -> None:
@@ -60,7 +60,7 @@ def test_gpu_hours_lost_are_those_without_compute() -> None:
     assert "computes nothing" in found[-1].note
     assert "25.0% of the time recorded, for 2 ranks with a GPU each" in found[-1].note
     # where no finding would save much there is nothing to say of them
-    assert told(Findings([{"cost_ns": 10, "severity": "info"}])) == found[:-1]
+    assert told(Findings([{"cost_ns": 99, "step_share": 0.0499, "severity": "info"}])) == found[:-1]
     unknown = facts(_inputs("a/b", gpu_name="H100", world_size=None), _windows(0.9, 0.6), _COSTLY)
     assert dict(fact[:2] for fact in unknown)["Ranks"] == "2"
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.marks import nightly
 from tests.report.conftest import MakeReport, MakeRun
 from tests.report.handmade import RUNS
 from traceweave.report.cards import Card, Link, cards, rest_in_words
+from traceweave.report.render import build_report
 from traceweave.report.sections.findings import (
     Findings,
     findings_section,
     headline_in_words,
     load_findings,
 )
+from traceweave.store.database import open_database
 
 
 def test_the_headline_and_paragraph_tell_the_costliest_finding(
@@ -61,3 +69,39 @@ def test_nothing_found_is_said(shared_run: MakeRun) -> None:
     findings = load_findings(shared_run(**RUNS["nothing"]))
     assert (findings.rows, cards(findings, (), None)) == ([], ())
     assert findings_section(findings).empty == "No rule has anything to say about this run."
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        # its severity is info, as pipelines have to wait; 313.6 of 764.6 ms are much all the same
+        ("pipeline_1f1b", "at most 41.0% of a step: Sends and receives run without compute"),
+        # a warning of 5.2% comes after it
+        pytest.param(
+            "fsdp1_gloo",
+            "13.9% of a step: Each step has FSDP transfers that no compute hides",
+            marks=nightly,
+        ),
+    ],
+)
+def test_the_headline_names_the_costliest_also_where_it_is_no_fault(
+    fixtures: Path, database_of: Callable[..., Path], name: str, said: str
+) -> None:
+    with open_database(database_of(fixtures / name)) as con:
+        report = build_report(con)
+        costliest = load_findings(con).rows[0]
+    assert report.verdict.headline.endswith(f"; the largest cost, {said}")
+    first = report.verdict.cards[0]
+    assert (first.severity, first.title) == ("info", costliest["title"])
+
+
+@nightly
+def test_a_headline_says_that_no_finding_would_save_much(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    trace = next((corpus / "nsys").glob("ddp_4gpu_baseline*"))
+    with open_database(database_of(trace)) as con:
+        report = build_report(con)
+    # the largest are 3.8 and 1.7%
+    assert report.verdict.headline == "91.6% of the step is compute; no finding would save much"
+    assert report.verdict.cards == ()

@@ -89,7 +89,7 @@ class Comparability:
         if self.reasons:
             first = (
                 f"Not comparable: {self.reasons}."
-                " Differences below cannot be read as the effect of a change."
+                " Differences cannot be read as the effect of a change."
             )
         elif care:
             first = f"Comparable with care: {care}."

@@ -139,7 +139,7 @@ def _build(
     tables: dict[str, pa.Table],
 ) -> Report:
     """All that the page shows."""
-    words = sentences(base, new, time, tables)
+    words = sentences(base, new, time, tables, alike=not comparability.reasons)
     care = "comparable " if comparability.verdict == WITH_CARE else ""
     first = [Sentence(text, "comparability") for text in comparability.sentences]
     if comparability.reasons:

@@ -38,9 +38,13 @@ class Comparison:
     def words(self) -> tuple[str, ...]:
         """What was found, in sentences: whether the runs can be compared, the step time, the rest.
 
-        The last ones say which steps count, and what the verdicts rest on.
+        The last ones say which steps count, and what the verdicts rest on. Of runs that are not
+        comparable there are none but why not, and both step times.
         """
-        found = sentences(self.base, self.new, self.time, self.tables)
+        alike = not self.comparability.reasons
+        found = sentences(self.base, self.new, self.time, self.tables, alike=alike)
+        if not alike:
+            return (*self.comparability.sentences, *found)
         rests_on = (*samples(self.base, self.new), *method(self.time))
         return (*self.comparability.sentences, *found, *rests_on)
 

@@ -17,9 +17,15 @@ MOST_NAMED = 3
 
 
 def sentences(
-    base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table]
+    base: Side, new: Side, time: StepTime, tables: dict[str, pa.Table], *, alike: bool
 ) -> tuple[str, ...]:
-    """Return what was found, the step time first; empty statements are left out."""
+    """Return what was found, the step time first; empty statements are left out.
+
+    Of runs that are not alike it is how long a step takes in either, and no verdict.
+    """
+    if not alike:
+        both = f"{duration(time.base_ns)} in base, {duration(time.new_ns)} in new"
+        return (f"Mean {unit_of(base, new)}: {both}.",)
     found = (
         headline(time, unit_of(base, new)),
         *_doubts(time),

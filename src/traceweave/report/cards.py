@@ -61,7 +61,7 @@ def cards(
             row["advice"],
             tuple(_links(row, places[id(row)], sections, timeline)),
         )
-        for row in findings.faults[:MOST_TOLD]
+        for row in findings.told[:MOST_TOLD]
     )
 
 
@@ -74,7 +74,7 @@ def _cost(row: Row, gpus: int) -> str:
 
 def rest_in_words(findings: Findings) -> str:
     """Say how many findings have no card."""
-    rest = len(findings.faults) - MOST_TOLD
+    rest = len(findings.told) - MOST_TOLD
     return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import duckdb
 
+from traceweave.analyses.catalog import find
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
@@ -25,8 +27,15 @@ class Findings:
 
     @property
     def worst(self) -> Row | None:
-        """The costliest, if fixing it would save much."""
-        return next((row for row in self.faults if row["cost_ns"]), None)
+        """The costliest, if it costs what makes a warning, also if its rule never gives one."""
+        much = cast("float", find("findings").filled({})["warning_share"])
+        return next((row for row in self.rows if (row["step_share"] or 0) >= much), None)
+
+    @property
+    def told(self) -> list[Row]:
+        """Those that stand under the headline: the costliest, that it names, and the faults."""
+        worst = self.worst
+        return [row for row in self.rows if row is worst or row["severity"] != "info"]
 
     @property
     def faults(self) -> list[Row]:
