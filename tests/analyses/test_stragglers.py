@@ -540,26 +540,33 @@ def test_what_the_recording_leaves_out_is_no_waiting(build: Builder) -> None:
     for step in (1, 2, 3):
         at = 1000 * step
         build.collective({r: (at + 40 * r, at + 100) for r in (0, 1, 2)}, step=step)
-    columns = "rank step waited_ns origin_wait_ns"
+    columns = "rank step instances times_last waited_ns origin_wait_ns"
     assert told(build.con, "stragglers", columns) == [
-        (2, None, 0, 300),
-        (1, None, 120, 60),
-        (0, None, 240, 0),
+        (2, None, 3, 3, 0, 300),
+        (1, None, 3, 0, 120, 60),
+        (0, None, 3, 0, 240, 0),
     ]
     leave_out = "INSERT INTO recording VALUES (?, 0, 'lost records', ?, 1, 2, true, '', '')"
     # of who waits, only its own waiting; of who came last, the waiting of all
     build.con.execute(leave_out, [0, [1]])
     build.con.execute(leave_out, [2, [3]])
     assert told(build.con, "stragglers", columns, per="step") == [
-        (2, 2, 0, 100),
-        (2, 1, 0, 40),
-        (1, 2, 40, 20),
-        (0, 2, 80, 0),
-        (1, 1, 40, 0),
+        (2, 2, 1, 1, 0, 100),
+        (2, 1, 1, 1, 0, 40),
+        (1, 2, 1, 0, 40, 20),
+        (0, 2, 1, 0, 80, 0),
+        (0, 3, 1, 0, 0, 0),
+        (1, 1, 1, 0, 40, 0),
+        (1, 3, 1, 0, 0, 0),
     ]
     # without steps it is the whole rank
     build.con.execute(leave_out, [2, []])
-    assert rows(build.con, "stragglers") == []
+    columns = "rank instances waited_ns below_resolution note"
+    assert told(build.con, "stragglers", columns) == [
+        (0, 2, 0, False, "it was never last"),
+        (1, 3, 0, False, "it was never last"),
+        (2, 0, 0, False, "the verdict on the recording leaves out all of it"),
+    ]
 
 
 @first_at_once()

@@ -13,6 +13,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import unchanging
+from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
@@ -154,6 +155,15 @@ def test_waiting_is_charged_to_the_rank_that_came_last(shared_run: MakeRun) -> N
     assert waits_in_words(collectives, 4) == (
         "The ranks wait most for rank 3: 90.0 ms, summed over the waiting ranks, >99.9% of all"
         " waiting. It came last in 3 of 3 collectives where the clocks resolve that."
+    )
+
+
+def test_waiting_in_unknown_steps_is_charged_to_nobody(recorded: Recorded) -> None:
+    collectives = load_collectives(recorded("uneven_start_gloo").con)
+    assert (collectives.matching.known_instances, collectives.waited_ns) == (2, 0)
+    assert waits_in_words(collectives, 2) == (
+        "Where the clocks can tell which rank came last, the step is left out as unknown: no rank"
+        " is shown to hold up the others."
     )
 
 

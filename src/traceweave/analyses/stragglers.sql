@@ -34,8 +34,8 @@
 -- column: known_instances BIGINT | collectives of this rank in which the clocks resolve which rank came last
 -- column: known_last BIGINT | those of times_last: what resolved_wait_ns is the sum of
 -- column: waited_ns BIGINT | time in which it waited for others, in collectives where the clocks resolve that ranks waited
--- column: waited_free_ns BIGINT | the same in all of them without clocks: for so long as its duration exceeds the shortest over the ranks
--- column: inside_ns BIGINT | time inside these collectives, waiting and transfer together
+-- column: waited_free_ns BIGINT | the same without clocks, in those without a root: for so long as its duration exceeds the shortest over the ranks; NULL if all have one
+-- column: inside_ns BIGINT | time inside the collectives of waited_free_ns, waiting and transfer together
 -- column: origin_wait_ns BIGINT | how long ranks waited because of it in all: for itself, and for ranks that it had held up in another group before; over the ranks the same sum as waited_ns
 -- column: passed_on_ns BIGINT | how long ranks waited for it because others had held it up: part of their origin_wait_ns
 -- column: origin_rank INTEGER | the rank that most of passed_on_ns goes back to; NULL if there is none
@@ -58,27 +58,28 @@ WITH ranked AS (
     SELECT
         rank,
         CASE WHEN {{ param('per') }} = 'step' THEN step END AS at_step,
-        count(*) AS instances,
-        count(late_ns) AS times_last,
+        count(*) FILTER (WHERE NOT is_unknown) AS instances,
+        count(late_ns) FILTER (WHERE counts) AS times_last,
         CAST(coalesce(sum(caused_ns), 0) AS BIGINT) AS caused_wait_ns,
         CAST(coalesce(sum(caused_ns) FILTER (WHERE last_is_known), 0) AS BIGINT) AS resolved_wait_ns,
-        max(late_ns) AS delay_max_ns,
-        count(*) FILTER (WHERE is_shortest) AS times_shortest,
-        count(*) FILTER (WHERE last_is_known) AS known_instances,
-        count(late_ns) FILTER (WHERE last_is_known) AS known_last,
+        max(late_ns) FILTER (WHERE counts) AS delay_max_ns,
+        count(*) FILTER (WHERE is_shortest AND NOT is_unknown) AS times_shortest,
+        count(*) FILTER (WHERE last_is_known AND NOT is_unknown) AS known_instances,
+        count(late_ns) FILTER (WHERE last_is_known AND counts) AS known_last,
         CAST(coalesce(sum(counted_ns) FILTER (WHERE NOT below_resolution), 0) AS BIGINT) AS waited_ns,
-        CAST(sum(free_ns) AS BIGINT) AS waited_free_ns,
-        CAST(sum(inside_ns) AS BIGINT) AS inside_ns
+        CAST(sum(free_ns) FILTER (WHERE is_free) AS BIGINT) AS waited_free_ns,
+        CAST(sum(inside_ns) FILTER (WHERE is_free) AS BIGINT) AS inside_ns
     FROM (
         SELECT
             *,
+            counts AND wait_free_ns IS NOT NULL AS is_free,
             tw_added_ns(own_start_ns, own_start_ns + wait_free_ns, max(own_start_ns + wait_free_ns) OVER earlier) AS free_ns,
             tw_added_ns(own_start_ns, own_end_ns, max(own_end_ns) OVER earlier) AS inside_ns
         FROM {{ ref('arrivals') }}
-        WHERE counts
-        WINDOW earlier AS (PARTITION BY rank ORDER BY own_start_ns, own_end_ns, collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+        WINDOW earlier AS (PARTITION BY rank, is_free ORDER BY own_start_ns, own_end_ns, collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
     )
     GROUP BY rank, at_step
+    HAVING at_step IS NULL OR instances > 0
 ),
 followed AS (
     SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN step END AS at_step, origin, sum(wait_ns) AS wait_ns
@@ -102,7 +103,7 @@ relayed AS (
 explained AS (
     SELECT
         r.*,
-        times_last > 0 AND 2 * resolved_wait_ns <= caused_wait_ns AS below_resolution,
+        times_last > 0 AND CASE WHEN caused_wait_ns > 0 THEN 2 * resolved_wait_ns <= caused_wait_ns ELSE known_last = 0 END AS below_resolution,
         c.cause,
         c.cause_detail,
         c.cause_share,
@@ -122,10 +123,12 @@ SELECT
     e.delay_max_ns,
     tw_ratio(e.times_last, e.instances) AS last_share,
     CASE
+        WHEN e.instances = 0 THEN 'the verdict on the recording leaves out all of it'
         WHEN e.times_last = 0 THEN 'it was never last'
         WHEN e.below_resolution THEN 'at least half of its lateness is below the clock resolution'
         WHEN e.cause IS NULL AND e.rank NOT IN (SELECT rank FROM {{ ref('excesses') }})
             THEN 'no earlier collective of the same ranks to measure from'
+        WHEN e.caused_wait_ns = 0 THEN 'those it came after were waiting in other collectives, or are left out'
         WHEN NOT e.is_enough THEN 'it did nothing longer than the others'
     END AS note,
     CASE WHEN NOT e.below_resolution AND e.is_enough THEN e.cause_detail END AS cause_detail,

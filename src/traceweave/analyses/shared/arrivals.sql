@@ -24,7 +24,8 @@
 -- column: delay_ns BIGINT | from the start of the last but one to that of the last rank
 -- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: late_ns BIGINT | delay_ns of the last rank; NULL of others, and where two came last together
--- column: counts BOOLEAN | neither this call nor that of the last rank is in a step that the recording's verdict leaves out: only then it is a wait of a rank, or because of one
+-- column: is_unknown BOOLEAN | it is in a step, or of a rank, that the recording's verdict leaves out
+-- column: counts BOOLEAN | neither this call nor that of the last rank is unknown: only then it is a wait of a rank, or because of one
 -- column: counted_ns BIGINT | of wait_ns, the end of it, up to the last arrival, what no earlier such wait of the rank counts: no moment counts twice. Waits below the clock resolution are apart
 -- column: caused_ns BIGINT | of the last rank: how long others waited for it alone, the sum of what of their counted_ns is within late_ns; NULL of others
 WITH waits AS MATERIALIZED (
@@ -66,7 +67,7 @@ SELECT
     collective_id, rank, op, group_id, pair, step, start_ns, end_ns,
     start_local_ns AS own_start_ns, start_local_ns + duration_ns AS own_end_ns, duration_ns,
     wait_ns, wait_free_ns, is_last, is_shortest, last_rank, awaited_ns, last_is_known, has_root, below_resolution, delay_ns, waiting_ranks,
-    late_ns, counts, counted_ns,
+    late_ns, is_unknown, counts, counted_ns,
     CASE WHEN late_ns IS NOT NULL THEN coalesce(CAST(
         sum(least(counted_ns, delay_ns)) FILTER (WHERE NOT is_last) OVER (PARTITION BY collective_id) AS BIGINT
     ), 0) END AS caused_ns

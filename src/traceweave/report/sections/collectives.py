@@ -73,6 +73,11 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
             f"In none of {plural(waited, 'matched collective')} can the clocks tell"
             " which rank came last: no rank is shown to hold up the others."
         )
+    if not collectives.waited_ns:
+        return (
+            "Where the clocks can tell which rank came last, the step is left out as unknown:"
+            " no rank is shown to hold up the others."
+        )
     waits = sorted(collectives.waits, key=lambda w: (-w["origin_wait_ns"], w["rank"]))
     first, second = waits[:2]
     part, share = (w["origin_wait_ns"] / collectives.waited_ns for w in (first, second))
@@ -90,13 +95,13 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
 
 def waiting_in_words(collectives: Collectives) -> str:
     """Say in one sentence how much of the time inside collectives is waiting, by no clock."""
-    inside = sum(w["inside_ns"] for w in collectives.waits)
-    waited = sum(w["waited_free_ns"] for w in collectives.waits)
+    inside = sum(w["inside_ns"] or 0 for w in collectives.waits)
+    waited = sum(w["waited_free_ns"] or 0 for w in collectives.waits)
     if not inside:
         return ""
     return (
-        f"{percent(waited / inside)} of the time that ranks spend inside matched collectives is"
-        " waiting for the last one to join."
+        f"{percent(waited / inside)} of the time that ranks spend inside matched collectives"
+        " without a root is waiting for the last one to join."
     )
 
 
@@ -131,8 +136,8 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
             "Came last": "later than every other rank by more than the clocks' resolution",
             "Waited for": "the rank that has not arrived; if several have not, each for its part;"
             " if another group held it up, the rank that did",
-            "Clock-free wait": "the same waiting measured without clocks: a rank's duration minus"
-            " the shortest one of the same collective",
+            "Clock-free wait": "the same waiting measured without clocks, in collectives without a"
+            " root: for so long as a rank's duration exceeds the shortest of that collective",
             "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
         },
     )

@@ -69,7 +69,7 @@ def stragglers_section(stragglers: Stragglers, ranks: int) -> Section:
         title="Stragglers",
         lead=(
             "A straggler arrives last, and the others wait for it: what they wait is summed over"
-            " them, and over the ranks it is all waiting that there is."
+            " them, and over the ranks it is all waiting in steps that count."
         ),
         notes=(stragglers_in_words(stragglers),) if found else (),
         tables=(_table(stragglers),) if found else (),
