@@ -110,10 +110,8 @@ def test_nvtx_times_equal_nsys_stats(export: tuple[str, LoadedExport]) -> None:
     name, loaded = export
     assert ours(
         loaded,
-        # MPI calls that are ranges; no export here has tables of them
-        "SELECT CASE WHEN kind = 'mpi' THEN 'MPI:' ELSE coalesce((args->>'domain') || ':', '') END"
-        " || name, sum(duration_ns), count(*)"
-        " FROM base.host_ops WHERE kind IN ('nvtx', 'mpi') GROUP BY 1",
+        "SELECT coalesce((args->>'domain') || ':', '') || name, sum(duration_ns), count(*)"
+        " FROM base.host_ops WHERE kind = 'nvtx' GROUP BY 1",
         "Total Time (ns)",
         "Instances",
     ) == stats(name, "nvtx_sum", "Range", "Total Time (ns)", "Instances")
@@ -256,8 +254,7 @@ def test_backtrace_rows_double_no_calls_and_mpi_ranges_are_messages(
     loaded = loaded_of("perlmutter_saxpy_mpi__2022.2.sqlite")
     assert loaded.rows("SELECT kind, count(*) FROM base.host_ops GROUP BY 1 ORDER BY 1") == [
         ("driver", 1),
-        ("mpi", 17),
-        ("nvtx", 5),
+        ("nvtx", 22),
         ("runtime", 56),
     ]
     # by sqlite3 over NVTX_EVENTS

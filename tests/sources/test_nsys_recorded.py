@@ -25,13 +25,7 @@ from traceweave.sources.nsys.open_export import open_export
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "mpi_nsys"
 EVENT_TABLES = ("host_ops", "gpu_ops", "other_events", "collective_calls", "steps", "flows")
-NVTX_NAME = (
-    "coalesce(CASE WHEN {0}.kind = 'mpi' THEN 'MPI:' ELSE ({0}.args->>'domain') || ':' END, '')"
-    " || {0}.name"
-)
-RANGES = {"2022.4": "h.kind IN ('nvtx', 'mpi')", "2023.4": "h.kind = 'nvtx'"}
-"""What `nsys stats` counts as NVTX ranges: of the older nsys also its MPI calls."""
-
+NVTX_NAME = "coalesce(({0}.args->>'domain') || ':', '') || {0}.name"
 OPEN = {"never closed", "prefetch"}
 """Ranges of which some are open at the end: every tool cuts those where it likes."""
 
@@ -64,7 +58,7 @@ def test_nvtx_sums_equal_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
     version, loaded = recorded
     rows = loaded.rows(
         f"SELECT {NVTX_NAME.format('h')}, depth IS NULL, count(*), sum(duration_ns)::BIGINT"
-        f" FROM base.host_ops AS h WHERE {RANGES[version]} GROUP BY ALL"
+        " FROM base.host_ops AS h WHERE kind = 'nvtx' GROUP BY ALL"
     )
     expected = {
         (r["Range"], r["Style"] == "StartEnd", int(r["Instances"]), int(r["Total Time (ns)"]))
@@ -94,7 +88,7 @@ def test_nesting_equals_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
         f"SELECT h.tid, {NVTX_NAME.format('h')}, h.start_local_ns, h.depth,"
         f" {NVTX_NAME.format('p')} FROM base.host_ops AS h"
         " LEFT JOIN base.host_ops AS p ON h.parent_id = p.op_id"
-        f" WHERE {RANGES[version]} AND h.depth IS NOT NULL"
+        " WHERE h.kind = 'nvtx' AND h.depth IS NOT NULL"
     )
     assert set(rows) == expected
     assert len(rows) == len(trace)
@@ -154,8 +148,8 @@ def test_ranges_beside_tables_of_mpi_are_no_calls(tmp_path: Path) -> None:
     """No nsys is known to write both; a program's own domain may be called so."""
     export = tmp_path / "both.sqlite"
     export.write_bytes(gzip.decompress((RECORDED / "all_ranks__2023.4.sqlite.gz").read_bytes()))
-    counted = "SELECT kind, count(*) FROM base.host_ops WHERE kind <> 'os' GROUP BY 1 ORDER BY 1"
-    ((_, calls), (_, ranges)) = load_export(export).rows(counted)
+    counted = "SELECT count(*) FROM base.collective_calls"
+    calls = load_export(export).rows(counted)
     with closing(sqlite3.connect(export)) as db:
         copied = db.execute(
             "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, textId, domainId)"
@@ -165,7 +159,7 @@ def test_ranges_beside_tables_of_mpi_are_no_calls(tmp_path: Path) -> None:
         ).rowcount
         db.commit()
     assert copied > 0
-    assert load_export(export).rows(counted) == [("mpi", calls), ("nvtx", ranges + copied)]
+    assert load_export(export).rows(counted) == calls
 
 
 def test_processes_steps_and_marks(recorded: tuple[str, LoadedExport]) -> None:

@@ -1,21 +1,24 @@
--- MPI's collectives and messages, with the communicator that each ran in where that is known. Input: nsys_mpi_calls and
--- new_host_ops of kind 'mpi', nsys_mpi_ranks, nsys_mpi_communicators.
+-- MPI's collectives and messages, with the communicator that each ran in. Input: new_host_ops of kind 'mpi',
+-- nsys_mpi_ranks, nsys_mpi_communicators.
 -- What nsys 2023.4 writes as sizes, measured on known buffers (n: ranks of the communicator): a collective's `size` and
 -- `recvSize` count what one rank exchanges with all others, so an all-reduce of B bytes has size n * B.
 
 INSERT INTO new_collective_calls BY NAME
 WITH
+calls AS (
+    SELECT * FROM nsys_mpi_collectives_events
+    UNION ALL BY NAME SELECT * FROM nsys_mpi_p2p_events
+),
 named AS (
     SELECT
         c.*, h.rank, h.tid, h.start_local_ns, h.duration_ns, r.rank AS mpi_rank,
-        collective_op(c.name) AS op,
+        collective_op(h.name) AS op,
         -- MPI_Isend, MPI_Iallreduce: the call only starts the operation
-        regexp_matches(c.name, '^MPI_I[a-z]') AS starts_only
-    FROM nsys_mpi_calls AS c
+        regexp_matches(h.name, '^MPI_I[a-z]') AS starts_only
+    FROM calls AS c
     JOIN new_host_ops AS h USING (op_id)
-    LEFT JOIN nsys_mpi_ranks AS r ON nsys_process(c.globalTid) = r.process
-    -- what prepares calls to come, or reduces buffers of its own, does not communicate
-    WHERE h.rank IS NOT NULL AND NOT regexp_matches(c.name, '_(init|local)$')
+    JOIN nsys_mpi_ranks AS r ON nsys_process(c.globalTid) = r.process
+    WHERE h.kind = 'mpi' AND h.rank IS NOT NULL
 ),
 -- handles are addresses in a process, used again after a communicator is freed
 placed AS (
@@ -27,8 +30,8 @@ placed AS (
 ),
 waits AS (
     SELECT nsys_process(globalTid) AS process, requestHandle AS request, start, max("end") AS done
-    FROM nsys_mpi_calls SEMI JOIN new_host_ops USING (op_id)
-    WHERE regexp_matches(name, '^MPI_(Wait|Test)') AND "end" IS NOT NULL
+    FROM nsys_mpi_start_wait_events JOIN new_host_ops AS h USING (op_id)
+    WHERE h.kind = 'mpi' AND regexp_matches(h.name, '^MPI_(Wait|Test)') AND "end" IS NOT NULL
     GROUP BY ALL
 )
 SELECT

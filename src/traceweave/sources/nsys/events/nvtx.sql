@@ -1,5 +1,22 @@
--- NVTX: ranges but those of MPI (mpi_calls.sql) become host ops; marks and the rows that name domains, categories and
--- threads become other events.
+-- NVTX: ranges become host ops; marks and the rows that name domains, categories and threads become other events.
+
+CREATE OR REPLACE TEMP TABLE nsys_nvtx_domains AS
+SELECT nsys_process(n.globalTid) AS process, n.domainId AS domain_id, any_value(coalesce(n.text, s.value)) AS name
+FROM nsys_nvtx_events AS n
+LEFT JOIN nsys_strings AS s ON n.textId = s.id
+WHERE n.eventType = 75
+GROUP BY ALL;
+
+CREATE OR REPLACE TEMP TABLE nsys_nvtx_categories AS
+SELECT
+    nsys_process(n.globalTid) AS process,
+    n.domainId AS domain_id,
+    n.category,
+    any_value(coalesce(n.text, s.value)) AS name
+FROM nsys_nvtx_events AS n
+LEFT JOIN nsys_strings AS s ON n.textId = s.id
+WHERE n.eventType = 33
+GROUP BY ALL;
 
 -- What payloads say, as one JSON object per event.
 CREATE OR REPLACE TEMP TABLE nsys_payload_objects AS
@@ -65,7 +82,6 @@ SELECT
     n.args
 FROM nsys_nvtx_named AS n
 CROSS JOIN nsys_session AS s
-ANTI JOIN nsys_mpi_calls AS m ON n.op_id = m.op_id
 WHERE n.eventType IN (59, 60, 70, 71)
     AND nsys_timely(n.start) AND nsys_timely(coalesce(n."end", s.end_ns)) AND coalesce(n."end", s.end_ns) >= n.start;
 
