@@ -1,5 +1,5 @@
 """What of a transfer is latency: where a line through the medians by size begins; of one size, what
-its median call takes beyond the slowest link there is, as in alpha_beta.
+its median call takes beyond a slow link, as in alpha_beta.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 
-SLOWEST = 1.0
-"""Bytes per ns: no link that training uses is slower."""
+SLOW = 1.0
+"""Bytes per ns, about those of 10 Gbit/s Ethernet: what a slower link takes counts as latency."""
 
 
 def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
-    have one size only. Where all have the same one, what no link explains.
+    have one size only. Where all have the same one, what a slow link does not explain.
 
     `what` and `size` (effective bytes) are of instances, `transfer` is how long those numbered
     `instance` took.
@@ -43,9 +43,9 @@ def _latency(size: Floats, transfer: Ints) -> float | None:
 
 
 def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
-    """Return what the median call takes beyond the slowest link, if that is most of it."""
+    """Return what the median call takes beyond a slow link, if that is most of it."""
     longest = np.zeros(len(size))
     np.maximum.at(longest, instance, transfer)
     usual = float(np.median(longest[np.unique(instance)]))
-    beyond = usual - float(size[instance[0]]) / SLOWEST
+    beyond = usual - float(size[instance[0]]) / SLOW
     return beyond if 2 * beyond > usual else None

@@ -8,7 +8,10 @@
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
 WITH latencies AS (
     -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide
-    SELECT f.op, f.group_id, coalesce(f.alpha_ns, n.alpha_ns) AS alpha_ns, coalesce(f.half_bytes, n.half_bytes) AS half_bytes
+    SELECT
+        f.op, f.group_id, coalesce(f.alpha_ns, n.alpha_ns) AS alpha_ns, coalesce(f.half_bytes, n.half_bytes) AS half_bytes,
+        -- of a single size a bandwidth is assumed
+        CASE WHEN f.alpha_ns IS NULL THEN n.sizes ELSE f.sizes END > 1 AS is_fitted
     FROM {{ ref('alpha_beta') }} AS f
     LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.op = 'all_reduce' AND f.sizes = 0 AND f.unresolved_sizes > 0
 ),
@@ -19,6 +22,7 @@ small AS (
         any_value(c.use) AS use,
         any_value(f.alpha_ns) AS alpha_ns,
         any_value(f.half_bytes) AS half_bytes,
+        any_value(f.is_fitted) AS is_fitted,
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
@@ -42,8 +46,10 @@ SELECT
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
-    format('Each rank calls {} {} per {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
-        k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
+    format('Each rank calls {} {} per {}, {} on average. A call ',
+        k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls))
+        || CASE WHEN k.is_fitted THEN format('costs {} before its first byte, as much as transferring {}', tw_time(k.alpha_ns), tw_size(k.half_bytes))
+            ELSE format('takes {} longer than its bytes would at 1 GB/s', tw_time(k.alpha_ns)) END AS evidence,
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'
