@@ -317,6 +317,26 @@ def test_a_long_wait_for_a_rank_is_no_doubtful_record(corpus: Path, tmp_path: Pa
         assert "one op" not in [row[2] for row in _records(run)]
 
 
+def _not_of_nccl(events: Events, chance: random.Random) -> None:
+    _no_metadata(events, chance)
+    for event in _device_events(events):
+        if "nccl" in event["name"] and "Collective name" not in event["args"]:
+            event["name"] = "void multimem_all_reduce_kernel<c10::BFloat16, 16>"
+
+
+def test_kernels_of_other_libraries_lack_nothing(corpus: Path, tmp_path: Path) -> None:
+    """A run on B200 said of 73 sums by torch's symmetric memory that they were NCCL's and told
+    no group, as the one that was NCCL's did.
+    """
+    traces = _damaged(corpus / "cases" / "overrun_ref", tmp_path, _not_of_nccl, "rank1.json.gz")
+    with _ingested(traces, tmp_path) as run:
+        evidence = run.con.execute(
+            "SELECT evidence, count(*) FROM base.collective_calls GROUP BY ALL"
+        )
+        assert dict(evidence.fetchall()) == {"metadata": 9, "name": 3}
+        assert _records(run) == []
+
+
 @nightly
 def test_an_op_before_its_launch_counts_nowhere(corpus: Path, tmp_path: Path) -> None:
     """Two kernels of an nsys report that its device never gave a start: the run lasted longer."""

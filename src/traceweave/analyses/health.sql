@@ -84,7 +84,9 @@ rows AS (
     WHERE NOT EXISTS (FROM ranks)
     UNION ALL
     SELECT 1 AS line, 'step time' AS answer, s.mean_ns / 1e6 AS value, 'ms' AS unit,
-        CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}; median {}', tw_many(s.steps, 'step'), tw_time(s.p50_ns)) END
+        -- of two steps the mean is the median
+        CASE WHEN s.steps = 1 THEN 'one step' ELSE format('mean of {}', tw_many(s.steps, 'step')) END
+            || CASE WHEN s.steps > 2 THEN format('; median {}', tw_time(s.p50_ns)) ELSE '' END
         || coalesce('; no range marks them: inferred from ' || s.inferred_from, '')
         || CASE WHEN s.source = 'host' AND s.device_min_ns IS NOT NULL
             THEN format('; by host ranges, as GPU windows vary from {} to {}', tw_time(s.device_min_ns), tw_time(s.device_max_ns))

@@ -107,11 +107,14 @@ one_op AS (
     WHERE r.kernels >= 50 AND 2 * r.longest_ns > r.busy_ns AND coalesce(2 * o.copied_bytes <= r.copied_bytes, TRUE)
 ),
 
--- Kernels launched in the recording; of those before it no file tells more.
+-- NCCL's kernels launched in the recording; of those before it no file tells more, and of other libraries' kernels (torch's
+-- symmetric memory: multimem_all_reduce_kernel) none ever does.
 no_metadata AS (
     SELECT
         rank, NULL AS step, 'no metadata' AS kind, count(*) FILTER (evidence = 'name') AS count, count(*) AS total, FALSE AS is_unknown
-    FROM new_collective_calls AS c SEMI JOIN launched AS l ON l.op_id = c.gpu_op_id
+    FROM new_collective_calls AS c
+    SEMI JOIN launched AS l ON l.op_id = c.gpu_op_id
+    SEMI JOIN new_gpu_ops AS g ON g.op_id = c.gpu_op_id AND starts_with(g.name, 'nccl')
     GROUP BY rank
     HAVING bool_or(evidence = 'name') AND bool_or(evidence = 'metadata')
 )
