@@ -404,6 +404,14 @@ def test_a_target_in_no_folder_or_a_closed_one_is_refused(tmp_path: Path) -> Non
     if os.geteuid() != 0:  # root may write anywhere
         with pytest.raises(InputError, match="cannot be written"):
             read(trace, output=closed / "run.duckdb")
+    if Path("/proc/self").exists():  # where nobody may make a file, whatever room there is
+        for name in ("run.duckdb", "run.tw"):
+            with pytest.raises(InputError) as refused:
+                read(trace, output=Path("/proc") / name)
+            assert str(refused.value) == (
+                f"/proc/{name}: cannot be written: No such file or directory; name another place"
+                " with -o"
+            )
 
 
 @nightly

@@ -57,7 +57,8 @@ def test_calls_of_several_ranks_add_up_under_one_name(build: Builder) -> None:
             call = build.launch(rank, (start + 1, start + 2), parent_id=op)
             build.gpu(rank, (start + 50, start + 60), launch=call)
     columns = "count ranks gpu_ops host_total_ns host_self_ns device_total_ns device_self_ns"
-    assert told(build.con, "host_ops", columns) == [(4, 2, 4, 42, 38, 40, 40)]
+    columns += " host_mean_ns host_max_ns"
+    assert told(build.con, "host_ops", columns) == [(4, 2, 4, 42, 38, 40, 40, 10.5, 11)]
 
 
 def test_calls_at_the_edges_of_neighbours_are_not_shared(build: Builder) -> None:

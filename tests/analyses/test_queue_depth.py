@@ -58,3 +58,20 @@ def test_streams_have_their_own_queues(build: Builder) -> None:
     _launch(build, (0, 5), 30, stream=7)
     _launch(build, (10, 12), 20, stream=8)
     assert told(build.con, "queue_depth", "stream window_ns") == [(7, 30), (8, 10)]
+
+
+def test_a_stream_without_numbers_is_none_of_number_0(build: Builder) -> None:
+    """Nor has a stretch without launches a median of what waits when one is launched."""
+    build.rank(0)
+    _launch(build, (0, 5), 10, stream=0)
+    _launch(build, (0, 5), 30, stream=8)
+    _launch(build, (60, 62), 80, stream=8)
+    build.con.execute("UPDATE base.gpu_ops SET device = NULL, stream = NULL WHERE stream = 8")
+    columns = "device stream interval_start_ns launches depth_p50"
+    assert told(build.con, "queue_depth", columns, interval_ns=25) == [
+        (0, 0, 0, 1, 1),
+        (None, None, 0, 1, 1),
+        (None, None, 25, 0, None),
+        (None, None, 50, 1, 1),
+        (None, None, 75, 0, None),
+    ]

@@ -142,6 +142,17 @@ def test_ranks_that_come_later_are_added(
         traceweave.ingest(traces, run, add=True)
 
 
+def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
+    """Ranks 0 and 1 were there; of the two that come from another folder one is 1 again."""
+    run, again = tmp_path / "run.tw", tmp_path / "again"
+    traceweave.ingest([rank_file(traces, 0), rank_file(traces, 1)], run)
+    again.mkdir()
+    for rank in (1, 2):
+        shutil.copy(rank_file(traces, rank), again)
+    added = traceweave.ingest(again, run, add=True)
+    assert added.notes == ("rank 1 replaced: 1 file taken out",)
+
+
 @nightly
 def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copytree(traces, tmp_path / "traces"))

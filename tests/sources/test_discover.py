@@ -276,6 +276,20 @@ def test_the_user_settles_ranks_by_file_and_by_pattern(tmp_path: Path) -> None:
     assert ranks_of(by_file) == {"gpu5_x.json": [6], "gpu4_x.json": [7]}
 
 
+def test_traces_that_are_copies_of_another_rank_are_named(tmp_path: Path) -> None:
+    """As if a trace were copied to the names of other ranks; the fourth has the same size."""
+    one, two, three, four = (tmp_path / f"rank{rank}.json" for rank in range(4))
+    for path in (one, two, three):
+        write(path)
+    write(four, at=(0, 2))
+    assert four.stat().st_size == one.stat().st_size
+
+    assert look(tmp_path).notes == (
+        f"2 files are copies, byte for byte ({two} of {one}): the same work counts as that of"
+        " several ranks",
+    )
+
+
 def test_a_rank_for_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.json")
 

@@ -162,7 +162,7 @@ rows AS (
             ELSE 'ranks left out of all numbers' END,
         CASE WHEN count(*) = 1 THEN min(rank) END, NULL, 'breakdown'
     FROM ranks
-    WHERE rank NOT IN (SELECT rank FROM tw_timelines) AND rank NOT IN (SELECT rank FROM recording WHERE is_unknown AND steps = [] AND kind = 'lost records')
+    WHERE rank IN (SELECT unnest(ranks) FROM {{ rule('nothing_to_measure') }})
     HAVING sum(coalesce(launches, unread_tasks, 0)) > 0 OR EXISTS (FROM tw_timelines WHERE timeline = 'gpu') AND count(*) > 0
 )
 SELECT

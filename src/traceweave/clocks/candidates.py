@@ -129,20 +129,18 @@ def candidates(model: Model) -> list[tuple[float, Step]]:
     """The step of each clock that gains most, by the score of Huber's weights given its own line,
     bend and steps; best first."""
     pulls = pulls_of(model)
-    found = [
-        candidate(model, (unit,), told_of(model, pulls, (unit,)))
-        for unit in range(len(model.fixed))
-    ]
+    found = [candidate(model, pulls, unit) for unit in range(len(model.fixed))]
     return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
 
 
-def candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, Step] | None:
-    """Return the step of some clocks that gains most and how much; None where few ends tell."""
+def candidate(model: Model, pulls: Pulls, unit: int) -> tuple[float, Step] | None:
+    """Return the step of a clock that gains most and how much; None where few ends tell."""
+    told = told_of(model, pulls, (unit,))
     if len(told.row) < 8:
         return None
     at = model.when[told.row]
-    bends = float(model.bend_var[list(units)].max())
-    mine = _steps_of(model, units, told.row)
+    bends = float(model.bend_var[unit])
+    mine = _steps_of(model, unit, told.row)
     x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
     prior = np.full(x.shape[1], TINY)
     prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2
@@ -157,7 +155,7 @@ def candidate(model: Model, units: tuple[int, ...], told: Told) -> tuple[float, 
             gain, place = _gain(told, x, prior, at, place)
             found.append((gain - without, place))
     gain, place = max(found)
-    return gain, Step(units, float(at[place - 1]), float(at[place]))
+    return gain, Step((unit,), float(at[place - 1]), float(at[place]))
 
 
 def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tuple[float, int]:
@@ -191,12 +189,12 @@ def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple
     return gain, place
 
 
-def _steps_of(model: Model, units: tuple[int, ...], row: Ints) -> list[Floats]:
-    """For each step that some clocks have a part in: 1 in instances after it, 0 before."""
+def _steps_of(model: Model, unit: int, row: Ints) -> list[Floats]:
+    """For each step that a clock has a part in: 1 in instances after it, 0 before."""
     return [
         after[row].astype(float)
         for after, step in zip(model.after, model.steps, strict=True)
-        if not set(units).isdisjoint(step.units)
+        if unit in step.units
     ]
 
 
@@ -209,7 +207,7 @@ def bending(model: Model, least: float = 1.0) -> Flags:
         row, score, info = told.row, told.score(HUBER), told.info * told.share
         if len(row) < BENDS // 2 or found[unit]:
             continue
-        line = np.column_stack([model.fun[row, :2], *_steps_of(model, (unit,), row)])
+        line = np.column_stack([model.fun[row, :2], *_steps_of(model, unit, row)])
         bends = model.fun[row, 2:]
         cross = (bends.T * info) @ line
         base = np.linalg.pinv((line.T * info) @ line, hermitian=True)

@@ -77,7 +77,7 @@ def revised(model: Model) -> Model:
         _without(one, unit)
         one.settle(6)
         for _ in range(MOST_STEPS):
-            found = candidate(one, (unit,), told_of(one, pulls_of(one), (unit,)))
+            found = candidate(one, pulls_of(one), unit)
             if found is None or found[0] < price(one):
                 break
             set_steps(one, [*one.steps, found[1]])
@@ -132,7 +132,8 @@ def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:
     """The best step and the one with which the same clock comes back: alone, neither may pay."""
     one = model.copied()
     set_steps(one, [*one.steps, best[1]])
-    found = candidate(one, best[1].units, told_of(one, pulls_of(one), best[1].units))
+    (unit,) = best[1].units
+    found = candidate(one, pulls_of(one), unit)
     return [best] if found is None else [best, found]
 
 

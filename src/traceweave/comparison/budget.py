@@ -39,6 +39,8 @@ class StepTime:
     base_steps: int
     new_steps: int
     alpha: float
+    level: float
+    """Level of each test: half of alpha where there are two. So are the intervals."""
     smallest_change: float
     """Share of the step below which a change does not count."""
     shift: Shift
@@ -70,12 +72,7 @@ class StepTime:
     @property
     def robust(self) -> bool:
         """Whether there are enough steps for the Mann-Whitney test to be significant at all."""
-        return self.testable and _is_robust(self.base_steps, self.new_steps, self.alpha)
-
-    @property
-    def level(self) -> float:
-        """Level of each test: half of alpha where there are two. So are the intervals."""
-        return self.alpha / 2 if self.robust else self.alpha
+        return self.testable and self.level < self.alpha
 
     @property
     def by_mean(self) -> bool:
@@ -150,18 +147,14 @@ def _step_time(
     base, new = samples
     pair = [sample[np.newaxis, :] for sample in samples]
     counts, equal = (len(base), len(new)), np.array_equal(base, new)
-    confidence = 1 - (alpha / 2 if _is_robust(*counts, alpha) else alpha)
-    tests = compare_samples(pair, confidence)
+    level = alpha / 2 if least_mann_whitney_p(*counts) < alpha / 2 else alpha
+    tests = compare_samples(pair, 1 - level)
     if not testable:
         tests = untested(tests.difference)
     means = round(base.mean()), round(new.mean())
-    shift = median_shift(base, new, confidence)
+    shift = median_shift(base, new, 1 - level)
     rest = float(_without_longest(new).mean() - _without_longest(base).mean())
-    return StepTime(*means, tests, *counts, alpha, smallest_change, shift, rest, equal)
-
-
-def _is_robust(base_steps: int, new_steps: int, alpha: float) -> bool:
-    return least_mann_whitney_p(base_steps, new_steps) < alpha / 2
+    return StepTime(*means, tests, *counts, alpha, level, smallest_change, shift, rest, equal)
 
 
 def _without_longest(values: Values) -> Values:

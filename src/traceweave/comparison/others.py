@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from traceweave.analyses import shared_rows
 from traceweave.comparison.side import Side, ask
 from traceweave.comparison.statistics import Values, changes, compare_samples
 
@@ -115,20 +116,17 @@ _MEMORY = pa.schema(
 
 def _stragglers(side: Side) -> dict[int, dict[str, Any]]:
     """Return by rank how long ranks waited because of it in the mean step that counts, and why."""
-    of_run = ask(side.con, "stragglers", "stragglers").to_pylist()
-    rows = of_run
+    rows = ask(side.con, "stragglers", "stragglers").to_pylist()
+    waits = {row["rank"]: row["origin_wait_ns"] for row in rows}
     if side.steps is not None:
-        rows = ask(side.con, "stragglers", "stragglers", per="step").to_pylist()
-    waits = dict.fromkeys((row["rank"] for row in of_run), 0)
-    for row in rows:
-        if side.steps is None or row["step"] in side.steps:
-            waits[row["rank"]] += row["origin_wait_ns"]
+        followed = shared_rows(side.con, "followed_waits").filter(f"step IN {[*side.steps]}")
+        waits = dict(followed.aggregate("origin, fsum(wait_ns)").fetchall())
     return {
         row["rank"]: {
-            "origin_wait_ns": round(waits[row["rank"]] / side.count),
+            "origin_wait_ns": round(waits.get(row["rank"], 0) / side.count),
             "cause": row["cause"],
         }
-        for row in of_run
+        for row in rows
     }
 
 

@@ -48,29 +48,19 @@ def select(
     `start` and `end` are aligned nanoseconds, or offsets from the run's start such as '+1.5s'.
     Raises UsageError for what cannot be read, and for ranks and steps that the run does not have.
     """
+    first, last = run_span(con)
+    since, until = _time(start, first), _time(end, first)
     chosen = Selection(
-        _existing(con, "rank", ranks),
-        _existing(con, "step", steps),
-        _time(con, start),
-        _time(con, end),
-        host,
-        gaps,
+        _existing(con, "rank", ranks), _existing(con, "step", steps), since, until, host, gaps
     )
-    since, until = chosen.start_ns, chosen.end_ns
     if since is not None and until is not None and until <= since:
         raise UsageError(f"the selected time is empty: it ends ({end}) before it starts ({start})")
-    if since is not None or until is not None:
-        _refuse_outside(con, since, until)
-    return chosen
-
-
-def _refuse_outside(con: duckdb.DuckDBPyConnection, since: int | None, until: int | None) -> None:
-    first, last = run_span(con)
     if (since is not None and since > last) or (until is not None and until < first):
         raise UsageError(
             f"nothing was recorded in the selected time: the run lasts {duration(last - first)};"
             " times are aligned nanoseconds, or offsets from its start such as +1.5s"
         )
+    return chosen
 
 
 def run_span(con: duckdb.DuckDBPyConnection) -> tuple[int, int]:
@@ -113,8 +103,8 @@ def parse_time(text: str, origin_ns: int) -> int:
     return value
 
 
-def _time(con: duckdb.DuckDBPyConnection, given: int | str | None) -> int | None:
-    return parse_time(given, run_span(con)[0]) if isinstance(given, str) else given
+def _time(given: int | str | None, origin_ns: int) -> int | None:
+    return parse_time(given, origin_ns) if isinstance(given, str) else given
 
 
 def _existing(con: duckdb.DuckDBPyConnection, what: str, given: Ranges) -> tuple[int, ...] | None:

@@ -17,13 +17,14 @@ from traceweave.sources.find import PassedOver
 from traceweave.store.draft import bound
 from traceweave.store.folder import FolderDraft
 from traceweave.store.shards import find_shards, numbered_on, small_tables, without
-from traceweave.words import name_ranks
+from traceweave.words import name_ranks, plural
 
 
 def split_known(
     con: duckdb.DuckDBPyConnection, found: Discovery
 ) -> tuple[Discovery, tuple[PassedOver, ...]]:
-    """Part what was found from the files that a run has read whole, as large as they are now.
+    """Part what was found from the files that a run has read whole, as large as they are now, and
+    note which of its ranks what is left replaces.
 
     Raises InputError if nothing is left.
     """
@@ -36,7 +37,19 @@ def split_known(
     if not new:
         raise InputError(f"all {len(left)} traces are in the run already")
     passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
-    return replace(found, sources=tuple(new)), tuple(passed_over)
+    notes = (*found.notes, *_note_replaced(con, _ranks(new)))
+    return replace(found, sources=tuple(new), notes=notes), tuple(passed_over)
+
+
+def _note_replaced(con: duckdb.DuckDBPyConnection, ranks: Sequence[int]) -> Iterator[str]:
+    """Say which of these ranks a run has already, and in how many files."""
+    rows = con.execute(
+        "SELECT rank, source_id FROM base.rank_sources WHERE list_contains($1::INTEGER[], rank)",
+        [ranks],
+    ).fetchall()
+    if rows:
+        files = plural(len({source_id for _, source_id in rows}), "file")
+        yield f"{name_ranks(sorted({rank for rank, _ in rows}))} replaced: {files} taken out"
 
 
 def load_into(
@@ -79,7 +92,7 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
 
     Raises InputError if one of them has other ranks as well.
     """
-    ranks = sorted({rank for source in sources for rank in source.trace.by_rank})
+    ranks = _ranks(sources)
     paths = [str(source.trace.path.absolute()) for source in sources]
     rows = con.execute(
         "SELECT source_id, path, list_sort(list(rank)) AS ranks"
@@ -94,6 +107,10 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
                 " its ranks, or ingest all traces again"
             )
     return [source_id for source_id, *_ in rows]
+
+
+def _ranks(sources: Sequence[Source]) -> list[int]:
+    return sorted({rank for source in sources for rank in source.trace.by_rank})
 
 
 def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from filecmp import cmp
 from pathlib import Path
 
 from traceweave.errors import InputError
@@ -19,6 +20,7 @@ from traceweave.sources.nsys import export_report, is_report
 from traceweave.sources.ranks import RankRules, assign_ranks
 from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
+from traceweave.words import plural
 
 _RECORDS: dict[str, object] = {
     "capture": capture_sidecar,
@@ -135,7 +137,29 @@ def _settle(
         for trace in other.traces
     ]
     kept.sort(key=_order)
+    notes += _note_copies([source.trace for source in kept])
     return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes), tuple(runs))
+
+
+def _note_copies(traces: Sequence[Trace]) -> Iterator[str]:
+    """Say of how many ranks the trace is that of another one, byte for byte."""
+    by_size: dict[int, list[Trace]] = {}
+    copies: list[tuple[Trace, Trace]] = []
+    for trace in traces:
+        if not trace.by_rank or trace.beside or not trace.path.is_file():
+            continue
+        others = by_size.setdefault(trace.size_bytes, [])
+        same = (other for other in others if cmp(other.path, trace.path, shallow=False))
+        if (one := next(same, None)) is None:
+            others.append(trace)
+        else:
+            copies.append((trace, one))
+    if copies:
+        trace, one = copies[0]
+        yield (
+            f"{plural(len(copies), 'file is a copy', 'files are copies')}, byte for byte"
+            f" ({trace.path} of {one.path}): the same work counts as that of several ranks"
+        )
 
 
 def _order(source: Source) -> tuple[bool, list[int], int, Path]:

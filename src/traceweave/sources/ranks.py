@@ -161,18 +161,13 @@ def _is_named(path: Path, name: str) -> bool:
 
 
 def _check_all_used(rules: RankRules, traces: Sequence[Trace]) -> None:
+    there = _listing([trace.path.name for trace in traces])
     for name in rules.by_file:
         if not any(_is_named(trace.path, name) for trace in traces):
-            raise InputError(
-                f"--rank {name}=...: no trace of this name here; there are"
-                f" {_listing([trace.path.name for trace in traces])}"
-            )
+            raise InputError(f"--rank {name}=...: no trace of this name here; there are {there}")
     pattern = rules.pattern
     if pattern and not any(pattern.search(trace.path.as_posix()) for trace in traces):
-        raise InputError(
-            f"--rank-from {pattern.pattern}: matches no path here; there are"
-            f" {_listing([trace.path.name for trace in traces])}"
-        )
+        raise InputError(f"--rank-from {pattern.pattern}: matches no path here; there are {there}")
 
 
 def _with_names(traces: Sequence[Trace]) -> Iterator[tuple[Trace, tuple[str, ...]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -51,6 +52,9 @@ an ingest, and a quarter of the file is blocks that are free again.
 
 STORAGE_VERSION = "v1.4.0"
 """The oldest DuckDB, one with long-term support, that reads what is written. It costs nothing."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What room helps against."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ def changing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     log = _log_of(path)
     there = log.exists()  # another program's, with changes of its own
     whole = False
-    with explaining(path, way_out="make room"):
+    with explaining(path, can_move=False):
         con = open_database(path, read_only=False)
         try:
             yield con
@@ -137,9 +141,7 @@ def changing(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @contextmanager
-def explaining(
-    target: object, jobs: int = 1, way_out: str = "make room, or name another place with -o"
-) -> Iterator[None]:
+def explaining(target: object, jobs: int = 1, can_move: bool = True) -> Iterator[None]:
     """Raise InputError for what keeps a file from being written, ResourceError where that is
     memory or threads, and Ctrl-C as what it is.
     """
@@ -158,7 +160,12 @@ def explaining(
         if not isinstance(error, OSError | duckdb.IOException):
             raise
         reason = first_line(error).rpartition("Original error: ")[2]
-        raise InputError(f"{target}: cannot be written: {reason}; {way_out}") from error
+        ways = ["make room", "name another place with -o"][: 1 + can_move]
+        if isinstance(error, OSError):
+            reason = error.strerror or reason
+            ways = ways[error.errno not in _FULL :]
+        way_out = f"; {', or '.join(ways)}" if ways else ""
+        raise InputError(f"{target}: cannot be written: {reason}{way_out}") from error
 
 
 def attach_draft(con: duckdb.DuckDBPyConnection, file: Path, scratch: Path, jobs: int) -> None:

@@ -49,18 +49,23 @@ instances AS (
     FROM waits
     GROUP BY collective_id
 ),
+judged AS (
+    SELECT
+        w.*, i.pair, NOT w.is_unknown AND i.last_counts AS counts,
+        w.duration_ns = i.shortest_ns AND i.shortest_ns < i.next_ns AS is_shortest
+    FROM waits AS w JOIN instances AS i USING (collective_id)
+),
 -- a rank that waits in several collectives at once waits for the first of them, as in exposed_comm
 counted AS (
     SELECT
-        w.*, i.pair, NOT w.is_unknown AND i.last_counts AS counts,
-        w.duration_ns = i.shortest_ns AND i.shortest_ns < i.next_ns AS is_shortest,
-        CASE WHEN NOT w.is_unknown AND i.last_counts THEN tw_added_ns(
-            w.start_local_ns, w.start_local_ns + w.wait_ns, max(w.start_local_ns + w.wait_ns) OVER earlier
+        *,
+        CASE WHEN counts THEN tw_added_ns(
+            start_local_ns, start_local_ns + wait_ns, max(start_local_ns + wait_ns) OVER earlier
         ) ELSE 0 END AS counted_ns
-    FROM waits AS w JOIN instances AS i USING (collective_id)
+    FROM judged
     WINDOW earlier AS (
-        PARTITION BY w.rank, w.below_resolution, NOT w.is_unknown AND i.last_counts
-        ORDER BY w.start_local_ns, w.start_local_ns + w.wait_ns, w.collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        PARTITION BY rank, below_resolution, counts
+        ORDER BY start_local_ns, start_local_ns + wait_ns, collective_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 )
 SELECT

@@ -7,7 +7,7 @@ from typing import cast
 
 import duckdb
 
-from traceweave.analyses.catalog import find
+from traceweave.analyses.parameters import common_parameters
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Origin, Section, Table
 from traceweave.report.query import Row, analysis_rows
@@ -28,24 +28,19 @@ class Findings:
     @property
     def worst(self) -> Row | None:
         """The costliest, if it costs what makes a warning, also if its rule never gives one."""
-        much = cast("float", find("findings").filled({})["warning_share"])
+        much = cast("float", common_parameters()["warning_share"].default)
         return next((row for row in self.rows if (row["step_share"] or 0) >= much), None)
 
     @property
     def told(self) -> list[Row]:
-        """Those that stand under the headline: the costliest, that it names, and the faults."""
+        """Those under the headline: the costliest, that it names, and what is no mere info."""
         worst = self.worst
         return [row for row in self.rows if row is worst or row["severity"] != "info"]
 
     @property
-    def faults(self) -> list[Row]:
-        """Those that are a warning or critical, by cost."""
-        return [row for row in self.rows if row["severity"] != "info"]
-
-    @property
     def hangs(self) -> list[Row]:
         """What keeps a job from going on."""
-        return [row for row in self.faults if row["rule"] == "hang"]
+        return [row for row in self.rows if row["rule"] == "hang"]
 
 
 def load_findings(con: duckdb.DuckDBPyConnection) -> Findings:
