@@ -17,7 +17,8 @@ WITH totals AS MATERIALIZED (
         sum(comm_ns) AS comm_ns,
         sum(overlap_ns) AS overlap_ns,
         CASE WHEN any_value(has_steps) THEN 'step' ELSE 'recording' END AS unit,
-        any_value(has_steps) AS has_steps
+        any_value(has_steps) AS has_steps,
+        any_value(timeline) AS timeline
     FROM {{ ref('budget') }}
     HAVING count(*) > 0
 ),
@@ -51,5 +52,5 @@ SELECT CASE WHEN 20 * i.idle_ns > t.window_ns THEN 13 ELSE 29 END - i.idle_ns / 
 FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
 UNION ALL
 SELECT 14, 'overlap', 100.0 * overlap_ns / nullif(comm_ns, 0), '%',
-    CASE WHEN comm_ns = 0 THEN 'there is no communication' ELSE 'of communication hides behind compute' END, 'breakdown'
+    CASE WHEN comm_ns = 0 THEN 'no communication runs' || CASE timeline WHEN 'gpu' THEN ' on the GPU' ELSE '' END ELSE 'of communication hides behind compute' END, 'breakdown'
 FROM totals
