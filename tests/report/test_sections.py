@@ -73,6 +73,17 @@ def test_overlap_says_what_is_exposed_and_why(shared_run: MakeRun) -> None:
     )
 
 
+def test_waiting_that_is_not_known_is_not_said_to_be_none(recorded: Recorded) -> None:
+    con = recorded("pipeline_1f1b").con
+    section = overlap_section(load_budget(con), load_overlap(con, 4))
+    # by SQL: exposed_unsplit_ns of breakdown is 3.76 s in 12 windows, exposed_wait_ns nothing
+    assert section.notes[0] == (
+        "Each step hides 70.0 ms. How much of the rest is waiting for other ranks is not known; a"
+        " schedule could hide 296 ms at most."
+    )
+    assert "Without a value: Lost, Waiting." in section.tables[1].note
+
+
 def test_budget_without_steps_takes_the_whole_recording(shared_run: MakeRun) -> None:
     budget = load_budget(shared_run(ranks=1, steps=0))
     assert not budget.has_steps

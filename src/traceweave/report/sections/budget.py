@@ -123,6 +123,11 @@ class Budget:
         return tuple(part for part in self.parts if part.key in (*_SPLIT, _UNSPLIT))
 
     @property
+    def tells_waiting(self) -> bool:
+        """Whether waiting is told from transfer anywhere, or there is nothing to tell."""
+        return any(part.key in _SPLIT for part in self.parts)
+
+    @property
     def length_ns(self) -> int:
         """Length of a step, or of a recording: the mean."""
         if self.steady is not None:
