@@ -132,6 +132,12 @@ def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(shared_run: Make
     ]
 
 
+def test_what_is_unknown_on_a_cpu_is_no_missing_launch(recorded: Recorded) -> None:
+    con = recorded("ddp_gloo_straggler").con
+    section = gaps_section(load_gaps(con, load_budget(con)))
+    assert section.terms["unknown"] == "no operator, no communication runs"  # as health says
+
+
 @nightly
 def test_of_very_many_gaps_only_the_long_ones_are_listed(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
