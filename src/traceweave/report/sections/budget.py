@@ -139,11 +139,11 @@ def load_budget(con: duckdb.DuckDBPyConnection) -> Budget:
     """Read the breakdown of every step; of the whole recording if the traces mark no steps."""
     rows = [r for r in analysis_rows(con, "breakdown") if r["window_ns"]]
     stepped = [r for r in rows if r["step"] is not None]
+    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
     if not stepped:
-        return Budget(rows)
+        return Budget(rows, lengths=lengths)
     left_out = {r["rank"] for r in rows} - {r["rank"] for r in stepped}
     steady = shared_rows(con, "steadiness").to_arrow_table().to_pylist()
-    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
     return Budget(stepped, tuple(sorted(left_out)), next(iter(steady), None), lengths)
 
 
