@@ -102,6 +102,9 @@ def test_of_too_many_steps_those_are_kept_that_the_analysis_steps_calls_longest(
     section = budget_section(load_budget(con), cpu=False)
     heat = next(figure for figure in section.figures if figure.name == "budget-heat")
     assert heat.chart["columns"] == ["0", "2"]
+    # these are windows on the GPU, other than the step time, which is by host ranges
+    assert heat.chart["variants"][1]["label"] == "Length"
+    assert section.notes[0].endswith("The step time above is that of host ranges.")
     assert section.notes[-1] == "Of 3 steps, the 2 longest are shown one by one."
 
 

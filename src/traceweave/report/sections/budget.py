@@ -128,6 +128,12 @@ class Budget:
         return any(part.key in _SPLIT for part in self.parts)
 
     @property
+    def is_by_host_ranges(self) -> bool:
+        """Whether a step's length is its range on the host, though it has a window on the GPU."""
+        steady = self.steady
+        return bool(steady and steady["source"] == "host" and steady["device_min_ns"] is not None)
+
+    @property
     def length_ns(self) -> int:
         """Length of a step, or of a recording: the mean."""
         if self.steady is not None:
@@ -182,7 +188,7 @@ def _length_in_words(budget: Budget) -> str:
     steady = budget.steady
     if steady is not None and steady["inferred_from"]:
         text += f", inferred from {steady['inferred_from']}, as no range marks them"
-    if steady is None or steady["source"] != "host" or steady["device_min_ns"] is None:
+    if steady is None or not budget.is_by_host_ranges:
         return f"{text})."
     least, most = (duration(steady[f"device_{end}_ns"]) for end in ("min", "max"))
     return f"{text}; by host ranges, as GPU windows vary from {least} to {most})."
