@@ -274,6 +274,18 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
     assert "cannot be: by up to 10.0 ms" in clocks_section(clocks).notes[-1]
 
 
+@nightly
+def test_of_a_clock_that_changes_the_charts_say_that_they_show_the_first_row(
+    recorded: Recorded,
+) -> None:
+    section = clocks_section(load_clocks(recorded("fsdp1_gloo").con))
+    offsets = section.figures[1].chart["variants"][0]["values"][0]
+    assert len(offsets) == 2 < len(section.tables[0].rows)
+    assert section.notes[-1] == (
+        "Clocks that change: charts show the first row of rank 1, the table all."
+    )
+
+
 def test_clocks_that_rest_on_nothing_are_named(make_run: MakeRun) -> None:
     con = make_run(ranks=3, steps=1)
     con.execute("UPDATE clocks SET status = 'wall clock', residual_p95_ns = NULL")
