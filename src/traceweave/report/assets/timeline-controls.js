@@ -109,6 +109,7 @@ const TraceweaveTimelineControls = (() => {
   }
 
   function viewButtons(timeline) {
+    const whole = `whole ${timeline.spec.unit}`;
     const ways = document.createElement("span");
     ways.className = "choice";
     const told = (act) => () => {
@@ -120,7 +121,7 @@ const TraceweaveTimelineControls = (() => {
       button("+", "Zoom in", told(() => timeline.view.zoom(0.5))),
       button("◂", "Earlier", told(() => timeline.view.pan(-0.25))),
       button("▸", "Later", told(() => timeline.view.pan(0.25))),
-      button("Whole step", "Show the whole step", told(() => timeline.view.whole())),
+      button(whole.replace("w", "W"), `Show the ${whole}`, told(() => timeline.view.whole())),
     );
     return ways;
   }
