@@ -84,6 +84,21 @@ def test_waiting_that_is_not_known_is_not_said_to_be_none(recorded: Recorded) ->
     assert "Without a value: Lost, Waiting." in section.tables[1].note
 
 
+@nightly
+def test_kinds_of_collectives_without_partners_are_drawn_by_their_time_too(
+    recorded: Recorded,
+) -> None:
+    section = collectives_section(load_collectives(recorded("kineto/sampled_2of128").con), 2)
+    (figure,) = section.figures
+    # none is matched; by SQL four all_to_all take 62.8 ms at the median, four all_gather 42.7 ms
+    assert figure.chart["categories"][:2] == [
+        "all_to_all · group 0 · 268 MB to 537 MB",
+        "all_gather · group 0 · 2.15 GB to 4.29 GB",
+    ]
+    rows = section.tables[-1].rows
+    assert {(row[0], row[3], row[4]) for row in rows} >= {("all_gather", 4, 0)}
+
+
 def test_budget_without_steps_takes_the_whole_recording(shared_run: MakeRun) -> None:
     budget = load_budget(shared_run(ranks=1, steps=0))
     assert not budget.has_steps
