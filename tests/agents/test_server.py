@@ -97,7 +97,7 @@ def test_answers_are_those_of_the_command_line(
     expected = printed(capsys, "compare", root / "old" / "even.duckdb", run)
     tables, shown = expected.pop("tables"), asked.pop("tables")
     more = asked.pop("more_rows_in")
-    assert list(asked)[:2] == ["verdict", "words"]
+    assert list(asked)[:3] == ["comparability", "verdict", "words"]
     assert asked == expected
     assert all(rows == tables[name][: len(rows)] for name, rows in shown.items())
     assert more == [name for name in tables if len(tables[name]) > len(shown[name])] != []
@@ -119,6 +119,9 @@ def test_a_comparison_is_bounded_and_its_tables_come_one_by_one(root: Path, ask:
     found = ask("compare", **runs, table="ops")
     first = answer["tables"]["ops"]
     assert found["rows"][: len(first)] == first
+    # an agent reads first whether the runs can be compared, then the verdict on the step time
+    assert found["comparability"] == {"verdict": answer["comparability"]["verdict"]}
+    assert next(iter(found)) == "comparability"
     assert len(found["rows"]) > len(first)
     assert ask("compare", **runs, table="ops", skip=3)["rows"][0] == found["rows"][3]
     with pytest.raises(Refused, match="did you mean 'kernels'"):

@@ -5,6 +5,7 @@ import pytest
 from tests.analyses.builders import Builder, rows
 from tests.analyses.memory_events import memory_event
 from tests.conftest import Recorded
+from tests.marks import nightly
 
 
 @pytest.fixture
@@ -30,6 +31,28 @@ def test_every_stretch_has_the_most_of_its_events(run: Builder) -> None:
         # more is allocated on the host, but a GPU comes first
         (0, "cpu", 15, 0, 900, None, 2),
     ]
+
+
+def test_what_is_freed_at_once_is_not_held_until_the_next_event(build: Builder) -> None:
+    build.rank(0)
+    for number, (at, value) in enumerate(((0, 100), (1, 400), (2, -450), (90, 1))):
+        memory_event(build, at, value, number)
+    found = rows(build.con, "memory_timeline", stretches=9)
+    # 500 was the most of the first 10 ns; 50 are left from then on, and 51 at the end
+    assert [(row["since_ns"], row["allocated_bytes"]) for row in found] == [
+        (0, 500),
+        (10, 50),
+        (90, 51),
+    ]
+
+
+@nightly
+def test_between_the_steps_of_a_real_run_nothing_is_allocated(recorded: Recorded) -> None:
+    """At each end of a step torch 1.9 frees what it allocated in it, and 64 ms follow without."""
+    curve = recorded("kineto/tb_resnet50_torch1.9").memory_timeline()
+    curve = curve[curve["device"] == "cuda:0"].sort_values("since_ns")
+    pauses = curve[curve["since_ns"].shift(-1) - curve["since_ns"] > 60_000_000]
+    assert pauses["allocated_bytes"].to_list() == [0] * len(pauses) != []
 
 
 def test_only_the_highest_are_shown(run: Builder) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,8 +16,10 @@ from tests.analyses.builders import Builder
 from tests.comparison.runs import LENGTHS, run_of
 from tests.marks import nightly
 from traceweave.comparison import TABLES, Comparison, compare_runs
-from traceweave.comparison.budget import _rounded_together
-from traceweave.comparison.side import choose_steps
+from traceweave.comparison.budget import _rounded_together, _step_time
+from traceweave.comparison.figures import change_figure, step_figure
+from traceweave.comparison.sentences import method
+from traceweave.comparison.side import choose_steps, unit_of
 from traceweave.errors import InputError, UsageError
 
 SLOWER = tuple(length + 50 for length in LENGTHS)
@@ -270,6 +273,11 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     with run_of(change=forget_steps) as base:
         words = compare_runs(base, base).words
     assert any("the recording takes exactly as long in both" in text for text in words)
+    classes = found.table("classes").to_pylist()
+    (figure,) = change_figure("classes", "", classes, unit_of(found.base, found.new))
+    assert figure.unit == "per recording and rank"
+    steps = step_figure(found.base, found.new)
+    assert (steps.title, steps.chart["axis"]) == ("Every recording of both runs", "recording")
 
 
 def test_steps_that_count() -> None:
@@ -289,12 +297,16 @@ def test_steps_that_count() -> None:
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=12))
 def test_rounded_parts_add_up_to_the_rounded_whole(parts: list[float]) -> None:
-    import numpy as np
-
     rounded = _rounded_together(np.array(parts))
 
     assert rounded.sum() == round(float(np.cumsum(parts)[-1]))
     assert all(abs(whole - part) <= 1 for whole, part in zip(rounded, parts, strict=True))
+
+
+def test_equal_steps_that_do_not_vary_have_no_effect_size() -> None:
+    steps = np.full(3, 1000.0)
+    (counts,) = method(_step_time([steps, steps], 0.05, 0.01, testable=True))
+    assert counts.startswith("Too small to count")  # and no 'effect size g = nan'
 
 
 @nightly
@@ -323,7 +335,7 @@ def test_a_run_beside_itself_differs_in_nothing() -> None:
     assert found.time.undecided == ""
     words = " ".join(found.words)
     assert "no difference: each of 3 steps takes exactly as long in both (mean 1.00 us)." in words
-    assert not any(text in words for text in ("cannot tell", "confidence"))
+    assert not any(text in words for text in ("cannot tell", "confidence", "Welch"))
     for table in found.tables.values():
         for row in table.to_pylist():
             assert row.get("difference_ns", 0) in (0, None)

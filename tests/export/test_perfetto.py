@@ -371,12 +371,25 @@ def test_gaps_exposed_communication_and_the_critical_path_come_on_demand(
         "exposed communication per step": "exposed_comm_ns",
         "exposed waiting per step": "exposed_wait_ns",
         "exposed transfer per step": "exposed_transfer_ns",
+        "exposed waiting or transfer per step": "exposed_unsplit_ns",
     }
     for track, samples in timeline.samples.items():
         mine = breakdown[breakdown["rank"] == timeline.rank(track)].sort_values("window_start_ns")
         values = mine[["window_start_ns", columns[timeline.path(track)[1]]]]
         assert samples == list(values.itertuples(index=False, name=None))
     assert len(timeline.samples) == 4 * len(columns)
+
+
+@nightly
+def test_parts_of_exposed_communication_add_up_where_they_are_not_told_apart(
+    recorded: Recorded, tmp_path: Path
+) -> None:
+    timeline = export(recorded("pipeline_1f1b"), tmp_path, Selection(gaps=True))
+    sums: dict[str, float] = defaultdict(float)
+    for track, samples in timeline.samples.items():
+        sums[timeline.path(track)[1]] += sum(value for _, value in samples)
+    whole = sums.pop("exposed communication per step")
+    assert whole == sum(sums.values()) == sums["exposed waiting or transfer per step"] > 3.7e9
 
 
 @nightly

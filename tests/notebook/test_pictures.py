@@ -173,6 +173,21 @@ def test_what_cannot_be_drawn_is_said_in_the_picture(recorded: Recorded) -> None
     axes = recorded("kineto/torchrec_4").plot.bandwidth()
     assert [text.get_text() for text in axes.texts] == ["the trace does not say how many bytes"]
     assert not axes.axison
+    # its sends and receives are recorded; nccl-tests knows no bandwidth of theirs
+    axes = recorded("pipeline_1f1b").plot.bandwidth()
+    assert [text.get_text() for text in axes.texts] == [
+        "no collective was recorded whose bandwidth could be measured"
+    ]
+    axes = recorded("ddp_gloo_nsys").plot.breakdown()
+    assert [text.get_text() for text in axes.texts] == [
+        "no operation was recorded that a budget could be made of"
+    ]
+
+
+def test_the_breakdown_of_a_run_without_steps_is_that_of_the_recording(recorded: Recorded) -> None:
+    axes = recorded("kineto/cuda_sync").plot.breakdown()
+    assert axes.get_xlabel() == "ms"
+    assert axes.figure.legends[0].get_title().get_text() == "What the recording is made of"
 
 
 def test_every_picture_has_a_title_and_room_for_all_bars(run: traceweave.Run) -> None:

@@ -141,10 +141,10 @@ def test_tables_filter_and_export_whole_values(tmp_path: Path, chromium: Chromiu
     names = ("p50", "p95", "p99", "max")
     heads = [f"{part} {q} (ns)" for part in ("Duration", "Wait", "Transfer") for q in names]
     last = ("Last most often Rank", "Last most often Share (fraction)")
-    head = ",".join(("Operation", "Group", "Size", "Number", *heads, "Tail", *last))
+    head = ",".join(("Operation", "Group", "Size", "Calls", "Matched", *heads, "Tail", *last))
     name, lines, hidden, told, nothing, shown, focusable = seen
     assert (name, lines[0], lines[2:], told) == ("tails.csv", head, [""], "0 of 1 rows")
-    assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB to 67.1 MB,3,30000000,""")
+    assert lines[1].startswith("""all_reduce,"'=1+""2\"\"",33.6 MB to 67.1 MB,12,3,30000000,""")
     assert lines[1].endswith(",1.0,3,1.0")
     assert (hidden, nothing, shown, focusable) == ([True], f"{head}\r\n", [False], [0, 0, 0])
 

@@ -106,6 +106,21 @@ def test_a_real_run_is_named_counted_and_its_straggler_found_on_the_timeline(
     assert '"step":1,"ranks":[2,3]' in timeline.place
 
 
+@nightly
+def test_of_a_device_that_is_not_read_the_page_does_not_say_that_nothing_was_recorded(
+    corpus: Path, database_of: Callable[..., Path]
+) -> None:
+    with open_database(database_of(corpus / "kineto" / "ascend_npu")) as con:
+        report = build_report(con)
+    # the trace marks step 1 and holds 706 operators and 276 tasks of the device
+    assert _facts(report)["Steps"] == "1 (step 1), not measured"
+    assert report.verdict.sentences == ()
+    notes = next(section.notes for section in report.sections if section.anchor == "input")
+    assert len(notes) == 2
+    assert notes[0].startswith("Recording: rank 0: 276 tasks of the device")
+    assert notes[1].startswith("Incomplete input: 1,392 of 3,670 events")
+
+
 @pytest.mark.parametrize("name", at_once(RUNS, "eight ranks"))
 def test_evidence_is_on_the_page(report_of: MakeReport, name: str) -> None:
     report = report_of(**RUNS[name])

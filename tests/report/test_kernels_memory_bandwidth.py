@@ -56,6 +56,17 @@ def test_the_kernel_charts_hold_the_rows(shared_run: MakeRun) -> None:
     assert section.tables[0].rows[0][:5] == ("gemm_kernel", "gemm", 12, 750 * MS, 750 / 1080)
 
 
+def test_kernels_outside_of_steps_are_in_their_time_and_the_page_says_so(
+    make_run: MakeRun,
+) -> None:
+    con = make_run(ranks=4, steps=3)
+    con.execute("UPDATE base.gpu_ops SET step = NULL WHERE step = 2")
+    kernels = load_kernels(con)
+    assert sum(row["total_ns"] for row in kernels.classes) == (750 + 330) * MS
+    classes = kernels_section(kernels, cpu=False).figures[0]
+    assert classes.unit == "total of the recording, over ranks"
+
+
 def test_a_run_without_kernels_says_why(shared_run: MakeRun) -> None:
     section = kernels_section(load_kernels(shared_run(ranks=2, steps=1, gpu=False)), cpu=True)
     assert (section.figures, section.tables) == ((), ())

@@ -162,3 +162,16 @@ def test_the_page_of_a_real_run_shows_every_chart(
     seen = _look(page, chromium)
     _expect(seen, DRAWN)
     assert page.stat().st_size < 2_500_000
+
+
+@nightly
+@pytest.mark.parametrize(("name", "told"), [("pipeline_1f1b", False), ("ddp_gloo_straggler", True)])
+def test_communication_of_which_no_waiting_is_known_is_not_drawn_as_transfer(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path, chromium: Chromium,
+    name: str, told: bool,
+) -> None:  # fmt: skip
+    page = report_on(database_of(fixtures / name), tmp_path / "run.html")
+    with chromium.open(page, 1440) as visit:
+        legend = visit.ask("() => document.querySelector('.swatches').innerText")
+        assert visit.console == []
+    assert ("waiting or transfer" in legend) is not told

@@ -73,6 +73,32 @@ def test_overlap_says_what_is_exposed_and_why(shared_run: MakeRun) -> None:
     )
 
 
+def test_waiting_that_is_not_known_is_not_said_to_be_none(recorded: Recorded) -> None:
+    con = recorded("pipeline_1f1b").con
+    section = overlap_section(load_budget(con), load_overlap(con, 4))
+    # by SQL: exposed_unsplit_ns of breakdown is 3.76 s in 12 windows, exposed_wait_ns nothing
+    assert section.notes[0] == (
+        "Each step hides 70.0 ms. How much of the rest is waiting for other ranks is not known; a"
+        " schedule could hide 296 ms at most."
+    )
+    assert "Without a value: Lost, Waiting." in section.tables[1].note
+
+
+@nightly
+def test_kinds_of_collectives_without_partners_are_drawn_by_their_time_too(
+    recorded: Recorded,
+) -> None:
+    section = collectives_section(load_collectives(recorded("kineto/sampled_2of128").con), 2)
+    (figure,) = section.figures
+    # none is matched; by SQL four all_to_all take 62.8 ms at the median, four all_gather 42.7 ms
+    assert figure.chart["categories"][:2] == [
+        "all_to_all · group 0 · 268 MB to 537 MB",
+        "all_gather · group 0 · 2.15 GB to 4.29 GB",
+    ]
+    rows = section.tables[-1].rows
+    assert {(row[0], row[3], row[4]) for row in rows} >= {("all_gather", 4, 0)}
+
+
 def test_budget_without_steps_takes_the_whole_recording(shared_run: MakeRun) -> None:
     budget = load_budget(shared_run(ranks=1, steps=0))
     assert not budget.has_steps
@@ -91,6 +117,9 @@ def test_of_too_many_steps_those_are_kept_that_the_analysis_steps_calls_longest(
     section = budget_section(load_budget(con), cpu=False)
     heat = next(figure for figure in section.figures if figure.name == "budget-heat")
     assert heat.chart["columns"] == ["0", "2"]
+    # these are windows on the GPU, other than the step time, which is by host ranges
+    assert heat.chart["variants"][1]["label"] == "Length"
+    assert section.notes[0].endswith("The step time above is that of host ranges.")
     assert section.notes[-1] == "Of 3 steps, the 2 longest are shown one by one."
 
 
@@ -119,6 +148,12 @@ def test_idle_time_is_summed_by_cause_and_the_longest_gap_named(shared_run: Make
         (1, 0, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
         (1, 1, 16 * MS, "Memcpy DtoH", "gemm_kernel"),
     ]
+
+
+def test_what_is_unknown_on_a_cpu_is_no_missing_launch(recorded: Recorded) -> None:
+    con = recorded("ddp_gloo_straggler").con
+    section = gaps_section(load_gaps(con, load_budget(con)))
+    assert section.terms["unknown"] == "no operator, no communication runs"  # as health says
 
 
 @nightly
@@ -252,6 +287,18 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
         " break causality by up to 10.0 ms, so the fit is not good enough there."
     )
     assert "cannot be: by up to 10.0 ms" in clocks_section(clocks).notes[-1]
+
+
+@nightly
+def test_of_a_clock_that_changes_the_charts_say_that_they_show_the_first_row(
+    recorded: Recorded,
+) -> None:
+    section = clocks_section(load_clocks(recorded("fsdp1_gloo").con))
+    offsets = section.figures[1].chart["variants"][0]["values"][0]
+    assert len(offsets) == 2 < len(section.tables[0].rows)
+    assert section.notes[-1] == (
+        "Clocks that change: charts show the first row of rank 1, the table all."
+    )
 
 
 def test_clocks_that_rest_on_nothing_are_named(make_run: MakeRun) -> None:

@@ -83,6 +83,7 @@ def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(shared_run: MakeRun) ->
     # rank 1's clock is 100 ns ahead: rank 0 waits 100 ns, which is less than clocks can tell
     assert chart == {
         "kind": "timeline",
+        "unit": "step",
         "ranks": [
             {"rank": 0, "why": "least compute", "shown": True},
             {"rank": 1, "why": "most compute", "shown": True},
@@ -254,6 +255,7 @@ def test_clocks_far_apart_do_not_stretch_the_axis(make_run: MakeRun) -> None:
 def test_a_run_without_steps_is_drawn_whole_and_a_cpu_run_by_threads(shared_run: MakeRun) -> None:
     whole = _chart(_load(shared_run(ranks=2, steps=0)), 2)
     assert [step["label"] for step in whole["steps"]] == ["The whole recording"]
+    assert whole["unit"] == "recording"
     cpu = _chart(_load(shared_run(ranks=2, steps=2, gpu=False)), 2)
     assert {lane["label"] for step in cpu["steps"] for lane in step["lanes"]} == {
         "thread 1",

@@ -67,6 +67,7 @@ class Tools:
     def compare(self, base: str, new: str, table: str | None = None, skip: int = 0) -> Answer:
         """What changed from run `base` to run `new`: whether they can be compared, and where.
 
+        Look at `comparability` first: `verdict` is of the step times, whatever they are of.
         Differences are new minus base; `words` say it in sentences. At most 20 rows of every table,
         largest changes first; ask for one that `more_rows_in` names by `table`, and from there with
         `skip`. The same as `traceweave compare --format json`.
@@ -75,12 +76,13 @@ class Tools:
             compared = api.compare(first, second)
         found = compared.to_dict()
         tables = found.pop("tables")
-        verdict = {key: found.pop(key) for key in ("verdict", "words")}
+        told = {key: found.pop(key) for key in ("comparability", "verdict", "words")}
         if table is not None:
             rows = compared.table(table).to_pylist()
-            return {**verdict, "table": table, **some_of(rows, _natural(skip))}
+            told["comparability"].pop("facts")
+            return {**told, "table": table, **some_of(rows, _natural(skip))}
         shown, more = first_of_each(tables)
-        return {**verdict, **found, "more_rows_in": more, "tables": shown}
+        return {**told, **found, "more_rows_in": more, "tables": shown}
 
     def list_analyses(self) -> Answer:
         """List the analyses that `analyze` runs: name, topic, question it answers, parameters."""

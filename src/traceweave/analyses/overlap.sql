@@ -24,7 +24,7 @@
 -- column: blocked_ns DOUBLE | a synchronizing call, or work on the same stream: blocked and same_stream, and sync of idle_causes
 -- column: dependency_ns DOUBLE | what was launched waited for other ranks, for its input, for this result, for a copy or for another stream
 -- column: unknown_ns DOUBLE | start latency, and what is not known
--- column: waiting_ns DOUBLE | of communication, waiting for other ranks: no schedule of this rank's, but the late rank
+-- column: waiting_ns DOUBLE | of communication, what is known to be waiting for other ranks: no schedule of this rank's, but the late rank
 -- column: movable_ns DOUBLE | what compute between the input and the use of a call could have hidden, all else in its order: at most, by a launch at another time, mostly an earlier one, or a queue of its own
 -- column: reorder_ns DOUBLE | of the rest, as much as there is compute of the step beside which no communication ran: at most, by another order, another stream or smaller pieces
 -- column: never_ns DOUBLE | what no schedule of the same work hides: the step has no more compute

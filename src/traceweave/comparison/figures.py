@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import Any
 
-from traceweave.comparison.side import Side
+from traceweave.comparison.side import Side, unit_of
 from traceweave.report.page import Figure, bars, chart_labels
 from traceweave.words import count, duration, plural
 
@@ -17,14 +17,16 @@ def step_figure(base: Side, new: Side) -> Figure:
     """Draw the time of every step that counts, in its order and as a distribution."""
     sides = (base, new)
     counts = " and ".join(plural(side.count, side.unit) for side in sides)
+    unit = unit_of(base, new)
     return Figure(
         "steps",
-        "Every step of both runs",
-        "mean of the ranks; left in the order of the steps, right their spread",
-        f"Chart of {counts} as points, and as boxes: the middle half of the steps, the median, the"
+        f"Every {unit} of both runs",
+        "mean of the ranks; left in their order, right their spread",
+        f"Chart of {counts} as points, and as boxes: the middle half of them, the median, the"
         " shortest and the longest. The table below holds the numbers.",
         {
             "kind": "samples",
+            "axis": unit,
             "measure": "duration",
             "series": [
                 {"label": "Base", "role": "p50", "steps": _numbers(base)},
@@ -78,8 +80,10 @@ def waterfall_figure(rows: list[dict[str, Any]]) -> Figure:
     )
 
 
-def change_figure(name: str, title: str, rows: list[dict[str, Any]]) -> tuple[Figure, ...]:
-    """Draw what changed most of the items of a table; nothing if there are none."""
+def change_figure(
+    name: str, title: str, rows: list[dict[str, Any]], unit: str
+) -> tuple[Figure, ...]:
+    """Draw what changed most of the items of a table, per `unit`; nothing if there are none."""
     shown = rows[:MOST_BARS]
     if not shown:
         return ()
@@ -89,7 +93,7 @@ def change_figure(name: str, title: str, rows: list[dict[str, Any]]) -> tuple[Fi
         roles=["caused" if row["difference_ns"] > 0 else "hidden" for row in shown],
     )
     text = f"Bar chart of differences; the table “{title}” holds the numbers."
-    unit = "per step and rank"
+    unit = f"per {unit} and rank"
     if len(rows) > len(shown):
         unit += f"; {count(len(shown))} of {count(len(rows))} shown"
     return (

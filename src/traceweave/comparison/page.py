@@ -9,7 +9,7 @@ from traceweave.comparison.budget import StepTime
 from traceweave.comparison.comparability import WITH_CARE, Comparability
 from traceweave.comparison.figures import change_figure, step_figure, waterfall_figure
 from traceweave.comparison.sentences import method, samples, sentences
-from traceweave.comparison.side import Side
+from traceweave.comparison.side import Side, unit_of
 from traceweave.comparison.tables import TABLES
 from traceweave.outputs import write_whole
 from traceweave.report.columns import in_words
@@ -226,4 +226,6 @@ def _figures(name: str, rows: list[dict[str, Any]], base: Side, new: Side) -> tu
         return (step_figure(base, new),)
     if name == "budget":
         return (waterfall_figure(rows),)
-    return change_figure(name, _title(name), rows) if name in ("classes", "kernels") else ()
+    if name in ("classes", "kernels"):
+        return change_figure(name, _title(name), rows, unit_of(base, new))
+    return ()

@@ -86,7 +86,7 @@ def method(time: StepTime) -> tuple[str, ...]:
         f" of the base's ({duration(smallest_ns)}), and an item by less than a tenth of that"
         f" ({duration(least_ns)})."
     )
-    if not time.testable:
+    if not time.testable or time.equal:
         return (counts,)
     tests = time.tests
     return (

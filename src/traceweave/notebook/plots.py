@@ -71,8 +71,16 @@ class Plots:
         self._con = con
 
     def breakdown(self, **params: object) -> Axes:
-        """Draw what the mean step of every rank is made of; `params` are those of the analysis."""
+        """Draw what the mean step of every rank is made of; `params` are those of the analysis.
+
+        Of a run without steps it is the recording; else ranks that mark none are left out.
+        """
         rows = self._rows("breakdown", **params)
+        stepped = bool(rows["step"].notna().any())
+        rows = rows[rows["step"].notna()] if stepped else rows
+        title = f"What {'a step' if stepped else 'the recording'} is made of"
+        if rows.empty:
+            return _empty(title, "no operation was recorded that a budget could be made of")
         means = rows.groupby("rank")[list(_PARTS)].mean().astype(float) / 1e6
         means = means.rename(columns=_PARTS).loc[:, lambda frame: (frame != 0).any()]
         axes = _axes(1.0 + 0.28 * len(means))
@@ -84,8 +92,8 @@ class Plots:
             left += means[part]
         axes.set_yticks(places, [str(rank) for rank in means.index])
         axes.invert_yaxis()
-        axes.set(xlabel="ms, mean over steps", ylabel="rank")
-        return _finished(axes, "What a step is made of", columns=len(means.columns))
+        axes.set(xlabel="ms, mean over steps" if stepped else "ms", ylabel="rank")
+        return _finished(axes, title, columns=len(means.columns))
 
     def timeline(self, step: int | None = None, ranks: int | Ranges = None) -> Axes:
         """Draw what ran in a step: compute above, communication, copies below, for every rank.
@@ -159,8 +167,8 @@ class Plots:
         rows = found.dropna(subset=["busbw_p50_gbps"])
         title = "How fast collectives move their bytes"
         if rows.empty:
-            why = found["note"].dropna().unique()
-            return _empty(title, why[0] if len(why) else "no collectives are recorded")
+            unknown = "no collective was recorded whose bandwidth could be measured"
+            return _empty(title, next(iter(found["note"].dropna()), unknown))
         axes = _axes(3.6)
         of: Any
         for number, (of, sizes) in enumerate(rows.groupby(["op", "group_id"], dropna=False)):

@@ -80,9 +80,10 @@ def _gpus(inputs: Inputs) -> str:
 
 
 def _steps(budget: Budget) -> str:
-    if not budget.has_steps:
+    steps = budget.steps or sorted(budget.lengths)
+    if not steps:
         return "none marked"
-    return f"{count(len(budget.steps))} ({named('step', budget.steps)})"
+    return f"{count(len(steps))} ({named('step', steps)}){'' if budget.steps else ', not measured'}"
 
 
 def _lost(budget: Budget) -> Fact:

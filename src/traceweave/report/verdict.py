@@ -90,7 +90,9 @@ def judge(
 def _timeline(inputs: Inputs, budget: Budget) -> str:
     if inputs.is_cpu_run:
         if not budget.rows:
-            return "Neither GPU work nor CPU operators were recorded."
+            # where ranks are unknown, the recording says why: what they did may be there, unread
+            known = not any(row["verdict"] == "unknown" for row in inputs.recording)
+            return "Neither GPU work nor CPU operators were recorded." if known else ""
         return (
             "No GPU work was recorded, so times are those of CPU operators and of collectives run"
             " by the host."

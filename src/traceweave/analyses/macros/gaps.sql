@@ -1,7 +1,7 @@
 -- Stretches in which nothing ran on a device or stream, and why; all times on each rank's own clock.
 
--- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words), label (the same in two or three; NULL: it is drawn nowhere)
-SELECT causes.*
+-- rows: tw_gap_causes() | why a device or stream runs nothing: cause, place (of the cause in lists), whose it is ('host': until the call that launches the next op returns, 'device': after that, NULL: not known), words (what happens, in a few words), label (the same in two or three; NULL: it is drawn nowhere), words_on_cpu (words where there is no GPU: nothing is launched that could be missing)
+SELECT causes.*, CASE WHEN cause = 'unknown' THEN 'no operator, no communication runs' ELSE words END AS words_on_cpu
 FROM (VALUES
     ('launch_bound', 1, 'host', 'the host launches too late', 'launched late'),
     ('sync', 2, 'host', 'the host had waited for the GPU', 'sync'),

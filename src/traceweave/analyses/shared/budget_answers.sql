@@ -46,8 +46,7 @@ SELECT CASE WHEN 20 * exposed_memory_ns > window_ns THEN 12 ELSE 29 END, 'expose
 UNION ALL
 -- the largest first, and those of less than 5 % after all that one asks before
 SELECT CASE WHEN 20 * i.idle_ns > t.window_ns THEN 13 ELSE 29 END - i.idle_ns / t.window_ns, 'idle: ' || replace(c.cause, '_', ' '), 100.0 * i.idle_ns / t.window_ns, '%',
-    -- without a GPU nothing is launched that could be missing
-    CASE WHEN i.timeline = 'cpu' AND i.cause = 'unknown' THEN 'no operator, no communication runs' ELSE c.words END,
+    CASE WHEN i.timeline = 'cpu' THEN c.words_on_cpu ELSE c.words END,
     'idle_causes'
 FROM idle AS i JOIN tw_gap_causes() AS c USING (cause) CROSS JOIN totals AS t
 UNION ALL

@@ -1,5 +1,5 @@
--- The exposed communication of one rank's steps, its waiting and its transfer, from the analysis 'breakdown': values that hold
--- for the step's window.
+-- The exposed communication of one rank's steps, its waiting, its transfer and what may be either, from the analysis
+-- 'breakdown': values that hold for the step's window.
 WITH parts AS (
     UNPIVOT (
         SELECT
@@ -8,7 +8,8 @@ WITH parts AS (
             window_start_ns AS at_ns,
             exposed_comm_ns AS "exposed communication per step",
             exposed_wait_ns AS "exposed waiting per step",
-            exposed_transfer_ns AS "exposed transfer per step"
+            exposed_transfer_ns AS "exposed transfer per step",
+            exposed_unsplit_ns AS "exposed waiting or transfer per step"
         FROM export_breakdown
         WHERE rank = $rank
     )

@@ -52,7 +52,8 @@ all_tracks AS (
     SELECT 6, r.rank, 'exposed', NULL, NULL, n.label, 'ns', n.rest
     FROM ranks AS r
     CROSS JOIN (VALUES
-        ('exposed communication per step', 0), ('exposed waiting per step', 1), ('exposed transfer per step', 2)
+        ('exposed communication per step', 0), ('exposed waiting per step', 1), ('exposed transfer per step', 2),
+        ('exposed waiting or transfer per step', 3)
     ) AS n (label, rest)
     WHERE $gaps
     UNION ALL

@@ -16,7 +16,7 @@
     const [from, to] = rangeOf(Math.min(...values.flat()), Math.max(...values.flat()));
     const option = frame(colour);
     const time = valueAxis(spec, from, to, colour, false);
-    const order = { ...valueAxis({}, 0, 1, colour, false), name: "step, in order", nameLocation: "middle", nameGap: 10, axisLabel: { show: false } };
+    const order = { ...valueAxis({}, 0, 1, colour, false), name: `${spec.axis}, in order`, nameLocation: "middle", nameGap: 10, axisLabel: { show: false } };
     order.nameTextStyle = { color: colour("soft") };
     const longest = Math.max(...values.map((one) => one.length));
     Object.assign(order, { min: 0, max: longest + 1, interval: undefined, splitLine: { show: false } });

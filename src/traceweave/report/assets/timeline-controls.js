@@ -10,12 +10,14 @@ const TraceweaveTimelineControls = (() => {
     const causes = spec.causes.map((cause) => [exposes(cause) ? cause : `idle: ${cause}`, `var(--${colourOf(cause)}, var(--cause-unknown))`, 1]);
     const host = spec.kinds.filter((kind) => PATH[kind].startsWith("cause-"));
     const path = host.map((kind) => [`critical path: ${kind}`, `var(--${PATH[kind]})`, 1]);
+    const unsplit = spec.steps.some((step) => step.lanes.some((lane) => lane.unsplit.size)) ? [["waiting or transfer", "var(--exposed-unsplit)", 1]] : [];
     const list = document.createElement("ul");
     list.className = "swatches";
     for (const [label, colour, opacity] of [
       ["compute", "var(--compute)", 1],
       ["transfer", "var(--exposed-comm)", 1],
       ["waiting for the last rank", "var(--exposed-comm)", 0.35],
+      ...unsplit,
       ["copies", "var(--exposed-memory)", 1],
       ...path,
       ...causes,
@@ -63,7 +65,7 @@ const TraceweaveTimelineControls = (() => {
         lines.push(["Transfer", text(lane.duration[i] - call.wait, "duration")]);
         if (call.unsure) lines.push(["Wait is below the clock resolution", ""]);
         else if (call.last === null) lines.push(["Who came last is below the clock resolution", ""]);
-      }
+      } else lines.push(["Waiting or transfer, not known which", ""]);
     }
     const many = lane.many.get(i);
     const name = spec.names[lane.name[i]];
@@ -107,6 +109,7 @@ const TraceweaveTimelineControls = (() => {
   }
 
   function viewButtons(timeline) {
+    const whole = `whole ${timeline.spec.unit}`;
     const ways = document.createElement("span");
     ways.className = "choice";
     const told = (act) => () => {
@@ -118,7 +121,7 @@ const TraceweaveTimelineControls = (() => {
       button("+", "Zoom in", told(() => timeline.view.zoom(0.5))),
       button("◂", "Earlier", told(() => timeline.view.pan(-0.25))),
       button("▸", "Later", told(() => timeline.view.pan(0.25))),
-      button("Whole step", "Show the whole step", told(() => timeline.view.whole())),
+      button(whole.replace("w", "W"), `Show the ${whole}`, told(() => timeline.view.whole())),
     );
     return ways;
   }

@@ -49,7 +49,8 @@ const TraceweaveTimelineDrawing = (() => {
       const until = wait ? toX(view, width, lane.start[i] + wait) : from;
       const place = many ? { top: top + 3, height: LANE - 6, strength: 0.75 } : { top, height: LANE };
       const label = many ? `${many} ops` : spec.names[lane.name[i]];
-      drawOp(pen, { from, until, to, ...place, fill: colours.categories[lane.category[i]], label }, width, colours);
+      const fill = lane.unsplit.has(i) ? colours.unsplit : colours.categories[lane.category[i]];
+      drawOp(pen, { from, until, to, ...place, fill, label }, width, colours);
       last = to - from < 1 ? to : -1;
     }
   }

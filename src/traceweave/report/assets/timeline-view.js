@@ -38,6 +38,7 @@ const TraceweaveTimelineView = (() => {
       this.of = palette(this.element);
       for (const name of ["page", "panel", "ink", "soft", "line", "accent"]) this[name] = this.of(name);
       this.categories = ["compute", "exposed-comm", "exposed-memory"].map(this.of);
+      this.unsplit = this.of("exposed-unsplit");
       this.letters = new Map();
     }
 

@@ -4,6 +4,7 @@ const TraceweaveTimeline = (() => {
   "use strict";
 
   const SHORTEST_VIEW = 200;
+  const COMMUNICATION = 1; // among the categories of operations
   const { text } = TraceweaveCharts;
   const { View, toNs, toX } = TraceweaveTimelineView;
   const { gutterOf, innerOf, layout, paint } = TraceweaveTimelineDrawing;
@@ -208,10 +209,17 @@ const TraceweaveTimeline = (() => {
     });
   }
 
+  // Communication of which it is not known what is waiting and what transfer.
+  function unsplit({ category, many, byOp }) {
+    const unknown = (i) => category[i] === COMMUNICATION && !many.has(i) && (byOp.get(i)?.wait ?? null) === null;
+    return new Set([...category.keys()].filter(unknown));
+  }
+
   function create(host, place, spec, choice) {
     for (const lane of spec.steps.flatMap((one) => one.lanes)) {
       lane.many = new Map(lane.many);
       lane.byOp = new Map(lane.calls.map(([i, op, size, wait, last, unsure]) => [i, { op, bytes: size, wait, last, unsure }]));
+      lane.unsplit = unsplit(lane);
     }
     const timeline = new Timeline(host, spec);
     listenToPointer(timeline);

@@ -123,6 +123,17 @@ class Budget:
         return tuple(part for part in self.parts if part.key in (*_SPLIT, _UNSPLIT))
 
     @property
+    def tells_waiting(self) -> bool:
+        """Whether waiting is told from transfer anywhere, or there is nothing to tell."""
+        return any(part.key in _SPLIT for part in self.parts)
+
+    @property
+    def is_by_host_ranges(self) -> bool:
+        """Whether a step's length is its range on the host, though it has a window on the GPU."""
+        steady = self.steady
+        return bool(steady and steady["source"] == "host" and steady["device_min_ns"] is not None)
+
+    @property
     def length_ns(self) -> int:
         """Length of a step, or of a recording: the mean."""
         if self.steady is not None:
@@ -134,11 +145,11 @@ def load_budget(con: duckdb.DuckDBPyConnection) -> Budget:
     """Read the breakdown of every step; of the whole recording if the traces mark no steps."""
     rows = [r for r in analysis_rows(con, "breakdown") if r["window_ns"]]
     stepped = [r for r in rows if r["step"] is not None]
+    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
     if not stepped:
-        return Budget(rows)
+        return Budget(rows, lengths=lengths)
     left_out = {r["rank"] for r in rows} - {r["rank"] for r in stepped}
     steady = shared_rows(con, "steadiness").to_arrow_table().to_pylist()
-    lengths = {row["step"]: row["length_ns"] for row in analysis_rows(con, "steps")}
     return Budget(stepped, tuple(sorted(left_out)), next(iter(steady), None), lengths)
 
 
@@ -177,7 +188,7 @@ def _length_in_words(budget: Budget) -> str:
     steady = budget.steady
     if steady is not None and steady["inferred_from"]:
         text += f", inferred from {steady['inferred_from']}, as no range marks them"
-    if steady is None or steady["source"] != "host" or steady["device_min_ns"] is None:
+    if steady is None or not budget.is_by_host_ranges:
         return f"{text})."
     least, most = (duration(steady[f"device_{end}_ns"]) for end in ("min", "max"))
     return f"{text}; by host ranges, as GPU windows vary from {least} to {most})."

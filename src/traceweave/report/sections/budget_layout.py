@@ -89,10 +89,12 @@ def _window(budget: Budget, cpu: bool) -> str:
         )
     if cpu:
         return "A step is the range that the profiler marked on the host."
-    return (
+    text = (
         "A step runs from its first GPU operation to the first one of the next step; the last step"
         " ends with its last operation."
     )
+    other = " The step time above is that of host ranges." if budget.is_by_host_ranges else ""
+    return text + other
 
 
 def _kept_steps(budget: Budget) -> list[int]:
@@ -221,7 +223,7 @@ def _heat(budget: Budget, blocks: list[list[int]]) -> dict[str, Any]:
             }
             for key, label, role in (
                 ("own_ns", "Own time: without exposed communication", "total"),
-                ("window_ns", "Step time", "total"),
+                ("window_ns", "Length", "total"),
                 *(p[:3] for p in budget.parts),
             )
         ],

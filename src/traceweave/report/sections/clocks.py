@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import duckdb
@@ -89,7 +90,11 @@ def clocks_in_words(clocks: Clocks) -> str:
 
 def clocks_section(clocks: Clocks) -> Section:
     """Lay out charts and table of the clock fits."""
-    notes = (clocks_in_words(clocks), causality_in_words(clocks.matching))
+    notes = (
+        clocks_in_words(clocks),
+        causality_in_words(clocks.matching),
+        _several(clocks),
+    )
     return Section(
         anchor="clocks",
         title="Clock quality",
@@ -111,6 +116,16 @@ def clocks_section(clocks: Clocks) -> Section:
             " have ended before it began",
             "Residual": "distance of a collective's end on this rank from where the fit puts it",
         },
+    )
+
+
+def _several(clocks: Clocks) -> str:
+    """Say of which ranks the charts, with one bar each, do not show all that the table has."""
+    rows = Counter(row["rank"] for row in clocks.rows)
+    ranks = sorted(rank for rank, many in rows.items() if many > 1)
+    whose = name_ranks(ranks)
+    return (
+        f"Clocks that change: charts show the first row of {whose}, the table all." if ranks else ""
     )
 
 

@@ -138,7 +138,8 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
             " if another group held it up, the rank that did",
             "Clock-free wait": "the same waiting measured without clocks, in collectives without a"
             " root: for so long as a rank's duration exceeds the shortest of that collective",
-            "p50, p95, p99": "half, 95% and 99% of the collectives take no longer than this",
+            "p50, p95, p99": "half, 95% and 99% take no longer than this: of durations the calls,"
+            " one per rank, of waits the calls that wait, of transfers the collectives",
         },
     )
 
@@ -195,7 +196,7 @@ def _wait_table(collectives: Collectives) -> list[Table]:
 def _tail_figure(collectives: Collectives) -> list[Figure]:
     tails = sorted(
         (t for t in collectives.tails if t["duration_p50_ns"]),
-        key=lambda t: -t["instances"] * t["duration_p50_ns"],
+        key=lambda t: -t["calls"] * t["duration_p50_ns"],
     )[:CHART_ROWS]
     if not tails:
         return []
@@ -226,7 +227,7 @@ def _tail_figure(collectives: Collectives) -> list[Figure]:
         Figure(
             "tails",
             "How long collectives take",
-            "per collective",
+            "per call of a rank; transfer per collective",
             label,
             chart,
             height=height,
@@ -265,7 +266,8 @@ def _tail_table(collectives: Collectives) -> list[Table]:
                 "op": "Operation",
                 "group_id": Column("Group", "name"),
                 "size": Column("Size"),
-                "instances": "Number",
+                "calls": "Calls",
+                "instances": "Matched",
                 **parts,
                 "tail_ratio": "Tail",
                 "last_rank": Column("Rank", "int", group=last),

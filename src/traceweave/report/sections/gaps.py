@@ -55,11 +55,13 @@ def load_gaps(con: duckdb.DuckDBPyConnection, budget: Budget) -> Gaps:
         .filter(windows)
         .aggregate(
             "cause, CAST(sum(idle_ns) AS BIGINT) AS idle_ns, CAST(sum(gaps) AS BIGINT) AS gaps,"
-            " max(longest_ns) AS longest_ns"
+            " max(longest_ns) AS longest_ns, max(timeline) AS timeline"
         )
         .order("idle_ns DESC, cause")
     )
-    gaps = Gaps(_rows(causes), [], cause_words(con, IDLE), "")
+    found = _rows(causes)
+    words = "words_on_cpu" if all(row["timeline"] == "cpu" for row in found) else "words"
+    gaps = Gaps(found, [], cause_words(con, IDLE, words), "")
     shortest = {"min_gap_ns": LISTED_NS} if gaps.are_many else {}
     relation = analysis_relation(con, "gaps", **shortest)
     worst = con.table(relation).filter(windows).order("duration_ns DESC, rank, start_ns")

@@ -140,12 +140,12 @@ def without_gpu_work(inputs: Inputs) -> str:
 def inputs_section(inputs: Inputs) -> Section:
     """Lay out ranks, groups, sources and issues."""
     notes = [fitness(inputs), losses(inputs)] if inputs.sources else []
-    if inputs.is_cpu_run:
+    if inputs.is_cpu_run and any(row["timeline"] == "cpu" for row in inputs.ranks):
         notes.append(
             "No GPU work was recorded: every time on this page is that of CPU operators and of"
             " collectives run by the host."
         )
-    elif inputs.cpu_ranks:
+    elif inputs.cpu_ranks and not inputs.is_cpu_run:
         notes.append(without_gpu_work(inputs))
     return Section(
         anchor="input",

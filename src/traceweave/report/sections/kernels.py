@@ -83,8 +83,8 @@ def kernels_section(kernels: Kernels, cpu: bool) -> Section:
         anchor="kernels",
         title="Kernels",
         lead=(
-            "What the GPU runs. Durations add up over ranks, steps and streams, so that kernels"
-            " that run at once count twice."
+            "What the GPU runs, in steps and outside of them. Durations add up over ranks and"
+            " streams, so that kernels that run at once count twice."
         ),
         notes=(kernels_in_words(kernels),) if found else (),
         figures=(_class_figure(kernels), _top_figure(kernels), *_rank_figure(kernels))
@@ -115,7 +115,7 @@ def _class_figure(kernels: Kernels) -> Figure:
     return Figure(
         "kernel-classes",
         "Kernel time by class",
-        "total over ranks and steps",
+        "total of the recording, over ranks",
         f"Bar chart: {told}. The table “Kernels by class” holds the numbers.",
         _bars(rows),
         height=72 + 30 * len(rows),
@@ -128,7 +128,7 @@ def _top_figure(kernels: Kernels) -> Figure:
     return Figure(
         "kernels",
         f"The {plural(len(rows), 'kernel')} that take most time",
-        "total over ranks and steps",
+        "total of the recording, over ranks",
         "Bar chart of the total time per kernel. The table “Kernels by time” holds the numbers.",
         _bars(rows),
         height=72 + 30 * len(rows),

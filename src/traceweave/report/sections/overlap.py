@@ -159,17 +159,27 @@ def _notes(budget: Budget, overlap: Overlap, hidden: bool) -> Iterator[str]:
     cost = f", which costs compute {duration(round(lost))}" if lost and lost > 0 else ""
     unit = "step" if budget.has_steps else "recording"
     yield (
-        f"Each {unit} hides {duration(round(whole['hidden_ns']))}{cost}. Of the rest,"
-        f" {duration(round(whole['waiting_ns']))} is waiting for other ranks, and a schedule could"
+        f"Each {unit} hides {duration(round(whole['hidden_ns']))}{cost}."
+        f" {_waiting(budget, round(whole['waiting_ns']))} a schedule could"
         f" hide {duration(round(whole['movable_ns'] + whole['reorder_ns']))} at most."
     )
     yield f"First: {whole['first_change']}."
+
+
+def _waiting(budget: Budget, waiting_ns: int) -> str:
+    """Begin a sentence with how much of the exposed communication is waiting, if that is known."""
+    if not budget.tells_waiting:
+        return "How much of the rest is waiting for other ranks is not known;"
+    least = "at least " if budget.total["exposed_unsplit_ns"] else ""
+    return f"Of the rest, {least}{duration(waiting_ns)} is waiting for other ranks, and"
 
 
 def _possible_table(overlap: Overlap, budget: Budget) -> Table:
     per = "step" if budget.has_steps else "recording"
     keys = ("hidden_ns", "lost_ns", "exposed_ns")
     possible = ("waiting_ns", "movable_ns", "reorder_ns", "never_ns")
+    # where it is not known, the analysis counts it among the others
+    unknown = {} if budget.tells_waiting else {"waiting_ns": None}
     return Table(
         "possible",
         f"What of each {per} was hidden, and what could be",
@@ -190,7 +200,7 @@ def _possible_table(overlap: Overlap, budget: Budget) -> Table:
                 *(None if row[key] is None else round(row[key]) for key in (*keys, *possible)),
                 row["gain_ns"],
             )
-            for row in overlap.rows
+            for row in ({**row, **unknown} for row in overlap.rows)
         ),
         origin="What could be hidden",
     ).known()

@@ -108,9 +108,9 @@ def timeline_section(timeline: Timeline, ranks: int) -> Section:
 def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
     yield (
         "Click the drawing or reach it with Tab; then the wheel or + and − zoom, dragging or the"
-        " arrow keys ← → move, 0 shows the whole step, and a double click zooms to one operation."
-        " N and P step from operation to operation, ↑ and ↓ from row to row, and read out what"
-        " is there. Escape gives the wheel back to the page."
+        f" arrow keys ← → move, 0 shows the whole {_unit(timeline)}, and a double click zooms to"
+        " one operation. N and P step from operation to operation, ↑ and ↓ from row to row, and"
+        " read out what is there. Escape gives the wheel back to the page."
     )
     shown = [row["rank"] for row in timeline.ranks]
     if len(shown) < ranks:
@@ -126,8 +126,12 @@ def _notes(timeline: Timeline, ranks: int) -> Iterator[str]:
         )
 
 
+def _unit(timeline: Timeline) -> str:
+    return "recording" if any(step["step"] is None for step in timeline.steps) else "step"
+
+
 def _told(timeline: Timeline) -> str:
-    if any(step["step"] is None for step in timeline.steps):
+    if _unit(timeline) == "recording":
         return "the whole recording"
     return "the step of median length and the longest one"
 
@@ -143,7 +147,7 @@ def _figure(timeline: Timeline) -> Figure:
     return Figure(
         "timeline",
         "Streams, collectives and time without compute",
-        "time since the step began on the first rank",
+        f"time since the {_unit(timeline)} began on the first rank",
         f"Timeline of {steps}, for {name_ranks([r['rank'] for r in timeline.ranks])}. Plus and"
         " minus zoom, left and right move, up and down change the row, N and P step from operation"
         " to operation. The table “Steps of the timeline” holds numbers.",
@@ -171,6 +175,7 @@ def _chart(timeline: Timeline) -> dict[str, Any]:
     path = _by_role(_stretch_lanes(timeline.path, of_path))
     return {
         "kind": "timeline",
+        "unit": _unit(timeline),
         "ranks": timeline.ranks,
         "causes": causes,
         "kinds": kinds,
@@ -266,7 +271,7 @@ def _table(timeline: Timeline) -> Table:
         tuple(
             (
                 row["step"],
-                row["role"],
+                None if row["step"] is None else row["role"],
                 row["rank"],
                 row["why"],
                 *(row[key] for key in keys),
