@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -140,14 +139,13 @@ def ingest(
     target = output or _no_output(paths)
 
     from traceweave.cli.progress import progress_bars
-    from traceweave.cli.verdict import print_verdict
+    from traceweave.cli.verdict import say_verdict
 
     with progress_bars(quiet=quiet) as bars:
-        result, replaced, failure = _read(
+        result, replaced = _read(
             paths,
             target,
             bars,
-            verdict=verdict,
             replaces=replaces,
             ranks=dict(_rank(text) for text in ranks),
             rank_from=rank_from,
@@ -159,16 +157,20 @@ def ingest(
             add=add,
             dask=dask,
         )
-    summarize(result, replaced, failure, quiet=quiet, verbose=verbose)
-    if failure is None and verdict and not quiet:
-        print_verdict(target)
+    summarize(result, replaced, quiet=quiet, verbose=verbose)  # before the verdict: it takes time
+    if verdict:
+        say_verdict(target, quiet=quiet)
     if not result.ok:
         context.exit(PARTLY_LOADED)
 
 
 def read_and_tell(traces: str, target: Path, progress: Progress) -> None:
     """Do what `ingest traces -o target` does, but for its verdict in words."""
+    from traceweave.cli.verdict import keep_verdict
+
     summarize(*_read([traces], target, progress))
+    progress.stage("working out the verdict")
+    keep_verdict(target)
 
 
 def _read(
@@ -176,26 +178,18 @@ def _read(
     target: Path,
     progress: Progress | None,
     *,
-    verdict: bool = True,
     replaces: bool = False,
     add: bool = False,
     jobs: int | None = None,
     **how: Any,
-) -> tuple[IngestResult, str | None, str | None]:
-    """Read traces into a database; return what became of it, what was there before, and what was in
-    the way of keeping the verdict, if anything was.
-    """
-    from traceweave.cli.verdict import keep_verdict
+) -> tuple[IngestResult, str | None]:
+    """Read traces into a database; return what became of it, and what was there before."""
     from traceweave.ingestion import ingest as read
     from traceweave.ingestion.room import fitting_jobs
-    from traceweave.places import place_of
-    from traceweave.store.manifest import size_of_run
 
     jobs = fitting_jobs(jobs)  # first: opening what is there crashes DuckDB if memory is too little
     replaced = None if add else _what_is_there(target, None if replaces else paths)
-    result = read(paths, target, progress=progress, jobs=jobs, add=add, **how)
-    failure = keep_verdict(target, progress) if verdict else None
-    return replace(result, size_bytes=size_of_run(place_of(target))), replaced, failure
+    return read(paths, target, progress=progress, jobs=jobs, add=add, **how), replaced
 
 
 def _no_output(paths: Sequence[str]) -> NoReturn:
@@ -250,22 +244,11 @@ def _is_under(file: str, path: str) -> bool:
 def summarize(
     result: IngestResult,
     replaced: str | None = None,
-    failure: str | None = None,
     *,
     quiet: bool = False,
     verbose: bool = False,
 ) -> None:
-    """Say on stderr what was read, what was not, what was assumed, what was there before, and what
-    was in the way of a verdict.
-    """
-    from traceweave.cli.output import note
-
-    _summarize(result, replaced, quiet=quiet, verbose=verbose)
-    if failure is not None:
-        note(f"no verdict: {failure}")
-
-
-def _summarize(result: IngestResult, replaced: str | None, *, quiet: bool, verbose: bool) -> None:
+    """Say on stderr what was read, what was not, what was assumed, and what was there before."""
     from traceweave.cli.output import note
 
     for source in result.sources:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from traceweave import api, words
 from traceweave.cli.blocks import block_lines, named
 from traceweave.cli.colour import painter
-from traceweave.cli.output import page_width
+from traceweave.cli.output import note, page_width
+from traceweave.cli.progress import waiting
 from traceweave.errors import TraceweaveError
-from traceweave.ingestion.load import Progress
 from traceweave.locations import without_secrets
 from traceweave.resources import what_ran_out
 from traceweave.streams import tell
@@ -21,19 +22,28 @@ MOST = 3
 """Findings that are said, the costliest."""
 
 
-def keep_verdict(database: Path, progress: Progress | None) -> str | None:
-    """Keep the answers of a run in it; return what was in the way, None if nothing was.
+def say_verdict(database: Path, *, quiet: bool) -> None:
+    """Keep the answers of a run in it; say how long a step takes and what costs most of it, each
+    with the command that goes on, or what is in the way.
+    """
+    with nullcontext() if quiet else waiting("working out the verdict"):
+        kept = keep_verdict(database)
+    if kept and not quiet:
+        print_verdict(database)
+
+
+def keep_verdict(database: Path) -> bool:
+    """Keep the answers of a run in it and tell whether that could be done; if not, say why.
 
     The run is loaded whatever becomes of them: answers take memory that reading it did not.
     """
-    if progress is not None:
-        progress.stage("working out the verdict")
     try:
         api.keep_answers(database)
     except TraceweaveError as error:
         ran_out = what_ran_out(error.__cause__)
-        return f"{ran_out}; the run is loaded without it" if ran_out else str(error)
-    return None
+        note(f"no verdict: {f'{ran_out}; the run is loaded without it' if ran_out else error}")
+        return False
+    return True
 
 
 def print_verdict(database: Path) -> None:
