@@ -22,6 +22,7 @@ small AS (
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
+        count(DISTINCT c.step) AS steps,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
     FROM {{ ref('exposed_calls') }} AS c JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
@@ -31,7 +32,10 @@ small AS (
     GROUP BY c.op, c.group_id
 )
 SELECT
-    format('{} {} per {} are small: {} on average', round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls)) AS title,
+    -- a job that sums up every so many steps has more calls in these than the mean says
+    round(k.calls / k.windows)::BIGINT AS times,
+    CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS when_,
+    format('{} {} {} are small: {}', times, k.op, when_, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(when_, 'per') THEN ' on average' ELSE '' END AS title,
     k.group_id,
     -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
     least(
@@ -42,8 +46,8 @@ SELECT
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
-    format('Each rank calls {} {} per {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
-        k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
+    format('Each rank calls {} {} {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
+        k.op, tw_many(times, 'time'), when_, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'
