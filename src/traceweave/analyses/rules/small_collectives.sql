@@ -32,10 +32,7 @@ small AS (
     GROUP BY c.op, c.group_id
 )
 SELECT
-    -- a job that sums up every so many steps has more calls in these than the mean says
-    round(k.calls / k.windows)::BIGINT AS times,
-    CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS when_,
-    format('{} {} {} are small: {}', times, k.op, when_, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(when_, 'per') THEN ' on average' ELSE '' END AS title,
+    format('{} {} {} are small: {}', w.times, k.op, w.at, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
     k.group_id,
     -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
     least(
@@ -47,7 +44,7 @@ SELECT
     format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('Each rank calls {} {} {}, {} on average. A call costs {} before its first byte, as much as transferring {}',
-        k.op, tw_many(times, 'time'), when_, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
+        k.op, tw_many(w.times, 'time'), w.at, tw_size(k.bytes / k.calls), tw_time(k.alpha_ns), tw_size(k.half_bytes)) AS evidence,
     'Merge them: ' || CASE k.use
         WHEN 'ddp' THEN 'larger DDP buckets (bucket_cap_mb)'
         WHEN 'fsdp' THEN 'larger FSDP units'
@@ -55,3 +52,9 @@ SELECT
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
 FROM small AS k CROSS JOIN {{ ref('mean_step') }} AS s
+CROSS JOIN LATERAL (
+    SELECT
+        round(k.calls / k.windows)::BIGINT AS times,
+        -- a job that sums up every so many steps has more calls in these than the mean says
+        CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
+) AS w
