@@ -61,3 +61,35 @@ def test_what_a_function_of_the_backward_pass_asks_for(
         assert calls.select("use, exposed_ns").fetchall() == [(use, 50_000)]
         causes = shared_rows(build.con, "unhidden").filter("scope = 'all'")
         assert causes.select("cause, share").fetchall() == [(cause, 1.0)]
+
+
+# what was wrong: of a DDP job that gathers objects, to gather the next shards during compute, and
+# to keep shards within a node
+@pytest.mark.parametrize(
+    ("dtypes", "uses"),
+    [
+        # all_gather_object: sizes, then objects
+        (["long int", "unsigned char"], ["unknown", "unknown"]),
+        # a metric, and parameters of which a byte each is sent
+        (["long int", "unsigned char", "unsigned char"], ["unknown", "sharded", "sharded"]),
+        (["float"], ["sharded"]),
+    ],
+)
+def test_what_is_gathered_may_be_no_shard(
+    empty_run: duckdb.DuckDBPyConnection, dtypes: list[str], uses: list[str]
+) -> None:
+    build = Builder(empty_run)
+    build.ranks(2)
+    build.group(0, [0, 1], role="dp", role_source="description")
+    for rank in range(2):
+        build.step(rank, 0, (0, 1_000_000))
+    for number, dtype in enumerate(dtypes):
+        at, each = 10_000 + number * 100_000, {}
+        for rank in range(2):
+            call = build.host(rank, (at, at + 5_000), "c10d::allgather_", step=0)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9, "dtype": dtype}
+        lies = (at + 10_000, at + 90_000)
+        build.collective(dict.fromkeys(range(2), lies), "all_gather", step=0, each=each)
+    with unchanging(build.con):
+        calls = shared_rows(build.con, "exposed_calls").filter("rank = 0").order("call_id")
+        assert [use for (use,) in calls.select("use").fetchall()] == uses

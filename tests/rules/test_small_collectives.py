@@ -35,3 +35,19 @@ def test_sums_that_come_one_right_after_the_other_can_be_one(recorded: Recorded)
     first = recorded("ring_gloo").findings().iloc[0]
     assert (first["rule"], first["scenario"]) == ("small_collectives", "group=0 bucket_mb=25")
     assert first["advice"].startswith("Merge them: coalesced collectives")
+
+
+# what was wrong: "1 all_reduce per step", of a job that sums up six in every fourth
+@nightly
+def test_sums_of_some_steps_are_counted_in_these(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Of four steps of 24 sums two are left without any."""
+    path = tmp_path / "run.duckdb"
+    shutil.copy(database_of(fixtures / "many_buckets_gloo"), path)
+    with duckdb.connect(str(path)) as con:
+        con.execute("DELETE FROM base.collective_calls WHERE step IN (4, 6)")
+    with traceweave.open(path) as run:
+        found = run.findings().set_index("rule").loc["small_collectives"]
+    assert found["title"] == "24 all_reduce in 2 of 4 steps are small: 16.4 kB"
+    assert found["evidence"].startswith("Each rank calls all_reduce 24 times in 2 of 4 steps, 16.4")

@@ -98,3 +98,36 @@ def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
     found = found_by(build.con, "straggler")["straggler"]
     assert "Rank 1 runs aten::copy_ 4 times, 40.0 ms in every step" in found["evidence"]
     assert found["advice"].startswith("Divide the work evenly, or leave out what only this rank")
+
+
+# what was wrong: to prepare what it sends a step ahead, or let each rank make its own
+@pytest.mark.parametrize(
+    ("inside", "advice"),
+    [
+        ("Optimizer.step#AdamW.step", "The others wait for parameters that rank 0 updates: divide"),
+        ("scatter_batch", "The others wait for what rank 0 sends: prepare it a step ahead"),
+    ],
+)
+def test_what_a_rank_updates_for_all_is_divided(
+    empty_run: duckdb.DuckDBPyConnection, inside: str, advice: str
+) -> None:
+    """Of a sharded optimizer (ZeRO 1) rank 0 has parameters that take 60 ms, rank 1 such that take
+    10; then each has to have those of rank 0."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(8):
+        at, each, spans = step * 100 * MS, {}, {}
+        end = at + 65 * MS
+        for rank, until in enumerate((at + 60 * MS, at + 10 * MS)):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, until + MS), inside, "annotation", step=step)
+            build.host(rank, (at, until), "aten::add_", depth=1, step=step)
+            asked = (until + 1, until + 2)
+            call = build.host(rank, asked, "c10d::broadcast_", depth=1, step=step)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9, "root_place": 0}
+            spans[rank] = (until + 3, end)
+            build.host(rank, (end, at + 100 * MS), "aten::mm", step=step)
+        build.collective(spans, "broadcast", step=step, each=each)
+    found = found_by(build.con, "straggler", replay_ops=0)["straggler"]
+    assert found["advice"].startswith(advice)
+    assert found["cost_ns"] == pytest.approx(50 * MS)

@@ -425,11 +425,19 @@ def _few_between(kept: Flags, apart: Flags) -> Flags:
 
 
 def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line, off_ns: float | None = None) -> Flags:
-    """Whether neither call ends before the other has started, to within the noise of the line, or
-    to within `off_ns`."""
+    """Whether neither call ends before the other, if it is awaited, has started, to within the
+    noise of the line, or to within `off_ns`."""
     spare = 20_000.0 + (3 * line.scatter if off_ns is None else off_ns)
-    forth = line.apply(a.start[i]) <= b.end[j] + spare
-    return np.asarray(forth & (b.start[j] <= line.apply(a.end[i]) + spare))
+    forth = (line.apply(a.start[i]) <= b.end[j] + spare) | ~_may_await(b, j, a, i)
+    back = (b.start[j] <= line.apply(a.end[i]) + spare) | ~_may_await(a, i, b, j)
+    return np.asarray(forth & back)
+
+
+def _may_await(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
+    """Whether calls i of a wait for calls j of b if they are one operation, or nothing tells: of a
+    broadcast all wait for the root alone."""
+    waits, awaited = a.roles(i)[0], b.roles(j)[1]
+    return np.asarray((waits & awaited) | (a.root[i] < 0) | (b.root[j] < 0))
 
 
 def _possible(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:

@@ -44,8 +44,8 @@ buffer).
 
 @dataclass(frozen=True)
 class Calls:
-    """Columns of base.known_calls, ordered by rank and start; every array has one value per
-    call.
+    """Columns of base.known_calls, ordered by rank and start, those of a host backend by when they
+    were asked for; every array has one value per call.
     """
 
     call_id: Ints
@@ -129,6 +129,13 @@ kernels AS (
 ),
 computing AS (
     SELECT DISTINCT rank, stream FROM base.compute_streams
+),
+asked AS (
+    -- threads of gloo may begin two operations the other way round than they were asked for
+    SELECT h.op_id, h.start_local_ns
+    FROM base.host_ops AS h
+    SEMI JOIN (SELECT host_op_id FROM base.collective_calls WHERE gpu_op_id IS NULL) AS k
+        ON k.host_op_id = h.op_id
 )
 SELECT
     k.call_id,
@@ -161,7 +168,8 @@ LEFT JOIN kernels AS n ON k.call_id = n.call_id
 LEFT JOIN computing AS m
     ON k.rank = m.rank AND k.stream = m.stream AND k.gpu_op_id IS NOT NULL
     AND k.group_name IS NULL AND k.comm_id IS NULL
-ORDER BY k.rank, k.start_local_ns, k.call_id
+LEFT JOIN asked AS a ON a.op_id = k.host_op_id AND k.gpu_op_id IS NULL
+ORDER BY k.rank, coalesce(a.start_local_ns, k.start_local_ns), k.start_local_ns, k.call_id
 """
 
 

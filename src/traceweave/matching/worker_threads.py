@@ -130,7 +130,7 @@ GROUP BY source_id
 
 def resolve_threads(con: duckdb.DuckDBPyConnection, calls: Calls, same_clock: SameClock) -> None:
     """Infer the group of gloo's calls where a rank's trace lists some and all files together tell
-    which; the sizes of `calls` that follow from it are set.
+    which; the sizes and roots of `calls` that follow from it are set.
     """
     listed = _read_listed(con)
     if not listed:
@@ -143,11 +143,10 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, calls: Calls, same_clock: Sa
         rows = list(_Search(calls, ranks, same_clock, recordings).groups())
         if rows:
             con.execute(_INFER_SQL, [list(column) for column in zip(*rows, strict=True)])
-            told = [row for row in con.fetchall() if row[1] is not None]
-            if told:
-                place, size = np.array(told, np.int64).T
-                order = np.argsort(calls.call_id)
-                calls.size[order[np.searchsorted(calls.call_id[order], place)]] = size
+            order = np.argsort(calls.call_id)
+            for of, told in ((calls.size, _SIZES_SQL), (calls.root, _ROOTS_SQL)):
+                call, value = con.execute(told).fetchnumpy().values()
+                of[order[np.searchsorted(calls.call_id[order], call)]] = value
             return
 
 
@@ -174,7 +173,17 @@ SELECT
 FROM found AS f JOIN base.known_calls AS k ON k.rank = f.rank AND k.stream = f.thread
 WHERE k.evidence = 'host op' AND k.gpu_op_id IS NULL AND k.seq IS NULL
     AND k.op NOT IN ('send', 'recv')
-RETURNING call_id, bytes
+"""
+
+_SIZES_SQL = """
+SELECT call_id, bytes FROM base.inferences
+WHERE evidence = 'worker thread' AND bytes IS NOT NULL
+"""
+
+_ROOTS_SQL = """
+SELECT k.call_id, CAST(i.group_ranks[k.root_place + 1] = k.rank AS BIGINT) AS root
+FROM base.inferences AS i JOIN base.collective_calls AS k USING (call_id)
+WHERE i.evidence = 'worker thread' AND i.group_ranks[k.root_place + 1] IS NOT NULL
 """
 
 

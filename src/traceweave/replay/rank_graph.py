@@ -38,6 +38,9 @@ CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
 EARLY_NS = 500_000
 """Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it: by
 so much the caller may go on before that ends."""
+IN_LATE = 20
+"""Where cores are busy the range ends later, when its thread has one again. A caller that did
+nothing for so many times as long has hardly gone on then by chance."""
 
 
 @dataclass(frozen=True)
@@ -320,7 +323,7 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
     found = np.full(len(free), -1)
-    for early in (0, EARLY_NS):
+    for early in (0, np.maximum(EARLY_NS, (cpu["start_ns"] - free) // IN_LATE)):
         ended = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + early, side="right")
         last = by_end[np.maximum(ended - 1, 0)]
         start, called = comm["start_ns"][last], comm["called"][last]

@@ -70,6 +70,13 @@ late AS (
     )
     WHERE wait_ns > 0
 ),
+-- how often a rank does something in every step is no chance
+more AS (
+    SELECT d.*
+    FROM {{ ref('differences') }} AS d ANTI JOIN told USING (rank)
+    WHERE kind IN ('kernel', 'operator') AND is_always_more
+    QUALIFY row_number() OVER (ORDER BY excess_ns DESC, rank, name) = 1
+),
 found AS (
     SELECT
         e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
@@ -90,10 +97,12 @@ found AS (
         i.around,
         tw_which_steps(i.steps, t.every) AS which,
         i.does,
-        CASE WHEN i.rank IS NULL THEN m.rank END AS maybe
+        CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
+        CASE WHEN 3 * v.excess_ns >= e.wait_ns - coalesce(k.known_ns, 0)
+            THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
     FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
-    CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE
+    CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN more AS v ON TRUE
 )
 SELECT
     CASE
@@ -126,7 +135,7 @@ SELECT
             ELSE 'Their compute does not explain it'
         END
         || coalesce(format(' (load balance {})', tw_percent(load_balance)), '')
-        || CASE WHEN is_uneven THEN '' ELSE coalesce(format('. In {} of the waiting whose cause is known{}, {}', tw_percent(share),
+        || CASE WHEN is_uneven THEN coalesce('. ' || does_more, '') ELSE coalesce(format('. In {} of the waiting whose cause is known{}, {}', tw_percent(share),
             CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
     END
     || tw_few(instances, 'collective') AS evidence,

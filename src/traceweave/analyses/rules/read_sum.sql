@@ -39,5 +39,6 @@ SELECT
         ELSE format('The host reads the result of {} ({}) at once in every {}{}, by {}', op, tw_size(bytes), unit, CASE WHEN calls > 1 THEN format(', {} times', calls) ELSE '' END, read_by) END
     || format('. Compute does not hide {} per {} of that, {} of it waiting', tw_time(exposed_ns), unit, tw_time(waiting_ns)) AS evidence,
     CASE WHEN op = 'barrier' THEN 'No barrier in the loop: collectives make ranks wait for each other where one needs what another has'
+        WHEN op = 'all_gather' THEN format('Gather it every so many {}s: until it is there the host does nothing else', unit)
         ELSE format('Sum it up and read it every so many {}s, or read the value of the {} before: until then the host goes on', unit, unit) END AS advice
 FROM waited CROSS JOIN LATERAL (SELECT CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers)

@@ -26,6 +26,7 @@ small AS (
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
+        count(DISTINCT c.step) AS steps,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
     FROM {{ ref('exposed_calls') }} AS c JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
@@ -35,7 +36,7 @@ small AS (
     GROUP BY c.op, c.group_id
 )
 SELECT
-    format('{} {} per {} are small: {} on average', round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, k.op, s.unit, tw_size(k.bytes / k.calls)) AS title,
+    format('{} {} {} are small: {}', w.times, k.op, w.at, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
     k.group_id,
     -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
     least(
@@ -46,8 +47,7 @@ SELECT
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
-    format('Each rank calls {} {} per {}, {} on average. A call ',
-        k.op, tw_many(round(k.calls / s.windows * s.ranks / k.ranks)::BIGINT, 'time'), s.unit, tw_size(k.bytes / k.calls))
+    format('Each rank calls {} {} {}, {} on average. A call ', k.op, tw_many(w.times, 'time'), w.at, tw_size(k.bytes / k.calls))
         || CASE WHEN k.is_fitted THEN format('costs {} before its first byte, as much as transferring {}', tw_time(k.alpha_ns), tw_size(k.half_bytes))
             ELSE format('takes {} longer than its bytes would at 1 GB/s', tw_time(k.alpha_ns)) END AS evidence,
     'Merge them: ' || CASE k.use
@@ -57,3 +57,9 @@ SELECT
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
 FROM small AS k CROSS JOIN {{ ref('mean_step') }} AS s
+CROSS JOIN LATERAL (
+    SELECT
+        round(k.calls / k.windows)::BIGINT AS times,
+        -- a job that sums up every so many steps has more calls in these than the mean says
+        CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
+) AS w

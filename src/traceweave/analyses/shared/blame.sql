@@ -10,6 +10,7 @@
 -- column: waiter INTEGER | that rank
 -- column: waiters BIGINT | ranks that wait for it
 -- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
+-- column: updates BOOLEAN | most of that is sent inside Optimizer.step: parameters that it updates for all
 -- column: cause VARCHAR | this and the following as in stragglers
 -- column: cause_detail VARCHAR | what the cause is made of
 -- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
@@ -27,9 +28,12 @@ WITH late AS (
         max(late_ns / windows) AS cost_ns,
         arg_max(rank, late_ns / windows) AS waiter,
         count(*) FILTER (WHERE late_ns > 0) AS waiters,
-        2 * sum(sent_ns) > sum(late_ns) AS sends
+        2 * sum(sent_ns) > sum(late_ns) AS sends,
+        sends AND 2 * sum(updated_ns) > sum(sent_ns) AS updates
     FROM (
-        SELECT late_rank, rank, sum(late_ns) AS late_ns, coalesce(sum(late_ns) FILTER (WHERE is_sent), 0) AS sent_ns, any_value(windows) AS windows
+        SELECT
+            late_rank, rank, sum(late_ns) AS late_ns, coalesce(sum(late_ns) FILTER (WHERE is_sent), 0) AS sent_ns,
+            coalesce(sum(late_ns) FILTER (WHERE is_sent AND use = 'optimizer'), 0) AS updated_ns, any_value(windows) AS windows
         FROM {{ ref('exposed_calls') }}
         WHERE late_rank IS NOT NULL AND NOT is_staged AND NOT is_start
         GROUP BY late_rank, rank

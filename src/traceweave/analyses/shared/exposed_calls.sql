@@ -61,6 +61,12 @@ ddp AS (
             WHERE name = 'DistributedDataParallel.forward' OR contains(name, 'distributed::reducer::') OR contains(name, 'distributed.ddp.reducer::')
         ) AS may_be_ddp
 ),
+-- no parameters: whole numbers, and objects, of which the sizes are gathered first
+objects AS MATERIALIZED (
+    SELECT call_id
+    FROM (SELECT call_id, rank, group_id, dtype IN ('Long', 'long int') AS is_whole FROM collectives WHERE op = 'all_gather' AND dtype IN ('Long', 'long int', 'Byte', 'unsigned char'))
+    QUALIFY is_whole OR 2 * count(*) FILTER (is_whole) OVER (PARTITION BY rank, group_id) = count(*) OVER (PARTITION BY rank, group_id)
+),
 -- neighbouring ranks alone are too little to tell tensor parallelism from a data parallel group within a node
 recorded AS MATERIALIZED (
     SELECT g.group_id, g.size = count(r.rank) AS is_recorded
@@ -94,7 +100,7 @@ SELECT
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
-        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') THEN 'sharded'
+        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'

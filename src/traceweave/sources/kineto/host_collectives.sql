@@ -112,8 +112,9 @@ FROM new_messages AS m JOIN new_source AS s USING (rank)
 WHERE s.rank IS NOT NULL;
 
 -- Host backends: the annotation of the worker thread is the operation. Nothing links it to the call that issued it, so
--- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. A reduce_scatter is an all_reduce of gloo,
--- which may have no operation of that name. An operation of a message begins inside its call, on the same thread, and may do so once the message is received:
+-- the n-th call of a kind goes with the n-th operation of that kind, if there are as many of both. Two threads may begin two
+-- operations the other way round: where sizes of inputs, too, are as often among calls as among operations, they are of the kind.
+-- A reduce_scatter is an all_reduce of gloo, which may have no operation of that name. An operation of a message begins inside its call, on the same thread, and may do so once the message is received:
 -- it starts with its call. An operator may also be
 -- the operation itself (in shared memory, of vLLM and SGLang); its tensor comes after what tells the group.
 INSERT INTO new_collective_calls BY NAME
@@ -127,12 +128,21 @@ worked AS (
     FROM named AS n
     LEFT JOIN (SELECT DISTINCT rank, op FROM named WHERE part = 'host') AS o ON o.rank = n.rank AND o.op = n.op
 ),
+sized AS (
+    SELECT *, CASE part WHEN 'issue' THEN input_elements(args) ELSE first_tensor_elements(args) END AS size FROM worked
+),
+alike AS (
+    SELECT rank, op
+    FROM sized
+    GROUP BY ALL
+    HAVING list_sort(list(size) FILTER (part = 'issue')) = list_sort(list(size) FILTER (part = 'host'))
+),
 numbered AS (
     SELECT
         *,
-        row_number() OVER (PARTITION BY rank, part, op ORDER BY start_local_ns, op_id) AS nth,
-        count(*) OVER (PARTITION BY rank, part, op) AS total
-    FROM worked
+        row_number() OVER (PARTITION BY rank, part, op, size ORDER BY start_local_ns, op_id) AS nth,
+        count(*) OVER (PARTITION BY rank, part, op, size) AS total
+    FROM (SELECT s.* REPLACE (CASE WHEN a.op IS NOT NULL THEN s.size END AS size) FROM sized AS s LEFT JOIN alike AS a USING (rank, op))
 )
 SELECT
     s.rank,
@@ -156,7 +166,8 @@ SELECT
 FROM numbered AS o
 JOIN new_source AS s USING (rank)
 LEFT JOIN numbered AS c
-    ON c.rank = o.rank AND o.part = 'host' AND c.part = 'issue' AND c.op = o.op AND c.nth = o.nth AND c.total = o.total AND c.start_local_ns <= o.start_local_ns
+    ON c.rank = o.rank AND o.part = 'host' AND c.part = 'issue' AND c.op = o.op AND c.size IS NOT DISTINCT FROM o.size AND c.nth = o.nth AND c.total = o.total
+    AND c.start_local_ns <= o.start_local_ns
     AND o.op NOT IN ('send', 'recv')
 LEFT JOIN new_messages AS m ON m.op_id = o.op_id
 -- which of the groups that a file lists its threads serve, all files together tell

@@ -23,9 +23,18 @@ HAVING count(*) = count(ranks) AND count(DISTINCT list_sort(ranks)) = 1;
 CREATE OR REPLACE TEMP MACRO elements(shape) AS CASE WHEN len(shape) = 0 THEN 1 WHEN list_min(shape) >= 0 THEN TRY_CAST(list_product(shape) AS BIGINT) END;
 
 CREATE OR REPLACE TEMP MACRO first_tensor_elements(args) AS elements(coalesce(
-    TRY_CAST(json_extract(args, '$."Input Dims"[0]') AS BIGINT[]),
-    TRY_CAST(json_extract(args, '$."Input Dims"[0][0]') AS BIGINT[])
+    TRY_CAST(json_extract(args, '$."Input Dims"[0][0]') AS BIGINT[]),
+    TRY_CAST(json_extract(args, '$."Input Dims"[0]') AS BIGINT[])
 ));
+
+-- The same of the input of a call of c10d: it comes after the output, where it is not also that.
+CREATE OR REPLACE TEMP MACRO input_elements(args) AS coalesce(
+    elements(coalesce(
+        TRY_CAST(json_extract(args, '$."Input Dims"[1][0]') AS BIGINT[]),
+        nullif(TRY_CAST(json_extract(args, '$."Input Dims"[1]') AS BIGINT[]), [])
+    )),
+    first_tensor_elements(args)
+);
 
 -- Whether a `record_param_comms` is of a send or a receive.
 CREATE OR REPLACE TEMP MACRO is_message(args) AS json_extract_string(args, '$."Collective name"') IN ('send', 'recv');

@@ -1,0 +1,41 @@
+"""What runs again in a backward, of jobs worked out by hand."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from tests.analyses.builders import Builder, found_by
+
+US = 1000
+EVALUATES = "autograd::engine::evaluate_function: "
+
+
+# what was wrong: an exchange of experts was its own backward, and 142 % of compute, run again
+@pytest.mark.parametrize(
+    ("node", "inside", "again"),
+    [
+        # an exchange of tokens is the backward of another
+        ("_AlltoAllSingleBackward", [("_AlltoAllSingle", 5, 400)], None),
+        # a checkpoint: the number of the function is one of a forward, as those of operators are
+        ("CheckpointFunctionBackward", [("_AlltoAllSingle", 5, 400), ("aten::mm", 6, 100)], 500),
+    ],
+)
+def test_a_function_is_recorded_where_operators_are(
+    empty_run: duckdb.DuckDBPyConnection,
+    node: str,
+    inside: list[tuple[str, int, int]],
+    again: int | None,
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 1, (0, 1000 * US))
+    around = build.host(0, (100 * US, 900 * US), EVALUATES + node, step=1)
+    own = build.host(0, (100 * US, 900 * US), node, depth=1, step=1, parent_id=around, sequence=3)
+    at = 110 * US
+    for name, sequence, lasts in inside:
+        span = (at, at + lasts * US)
+        build.host(0, span, name, depth=2, step=1, parent_id=own, sequence=sequence)
+        at = span[1]
+    found = found_by(build.con, "recomputation", replay_ops=0)
+    assert [row["cost_ns"] for row in found.values()] == ([again * US] if again else [])
