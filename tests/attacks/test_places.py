@@ -192,7 +192,7 @@ def test_ranks_that_are_added_at_once_are_all_there(
     children = [added(trace, run) for trace in (others * 2)[:at_a_time]]
     said = [child.communicate()[1] for child in children]
     assert all(
-        child.returncode == 0 or "are in the run already" in text
+        child.returncode == 0 or "in the run already" in text
         for child, text in zip(children, said, strict=True)
     ), said
     assert ranks_of(run) == [0, 1, 2, 3]

@@ -278,6 +278,7 @@ def test_runs_without_steps_are_recordings_that_cannot_be_tested() -> None:
     assert figure.unit == "per recording and rank"
     steps = step_figure(found.base, found.new)
     assert (steps.title, steps.chart["axis"]) == ("Every recording of both runs", "recording")
+    assert found.meaning("classes") == "GPU kernels by class, per recording and rank"
 
 
 def test_steps_that_count() -> None:

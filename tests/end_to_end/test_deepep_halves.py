@@ -16,6 +16,10 @@ from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave import Run
 from traceweave.explorer.asking import text
+from traceweave.report.sections.budget import load_budget
+from traceweave.report.sections.collectives import load_collectives
+from traceweave.report.sections.gaps import load_gaps
+from traceweave.report.sections.timeline import load_timeline
 
 RANKS = 8
 
@@ -138,3 +142,15 @@ def test_either_half_shows_its_operation_and_no_send_waits(halved: Path) -> None
         waits = text("waits")
         asked = waits[waits.index("SELECT") :]
         assert run.con.execute(asked).fetchall() == []
+
+
+@nightly
+def test_the_timeline_knows_of_all_halves_what_is_waiting(recorded: Recorded) -> None:
+    con = recorded("kineto/deepep_overlap8").con
+    budget = load_budget(con)
+    gaps = load_gaps(con, budget)
+    ops = load_timeline(con, budget, load_collectives(con), gaps.relation).ops.to_pandas()
+    halves = ops[ops["category"] == "communication"]
+    assert len(halves) == RANKS * 464
+    assert halves["wait_ns"].notna().all()
+    assert budget.total["exposed_unsplit_ns"] == 0

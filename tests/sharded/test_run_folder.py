@@ -153,6 +153,19 @@ def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
     assert added.notes == ("rank 1 replaced: 1 file taken out",)
 
 
+def test_records_of_the_job_that_come_later_take_no_trace_out(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run.tw"
+    traceweave.ingest(fixtures / "pairs_gloo", run)
+    added = traceweave.ingest(fixtures / "flight_recorder" / "pairs_gloo", run, add=True)
+    told = "flight recorder dumps tell the group and number of 192 of 192 collectives"
+    assert [note.startswith(told) for note in added.notes] == [True]
+    with traceweave.open(run) as found:
+        rows = found.sql("SELECT format, count(*) FROM sources GROUP BY ALL ORDER BY ALL")
+        assert rows.to_numpy().tolist() == [["flight_recorder", 4], ["kineto", 4]]
+
+
 @nightly
 def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copytree(traces, tmp_path / "traces"))

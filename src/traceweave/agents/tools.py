@@ -67,7 +67,7 @@ class Tools:
     def compare(self, base: str, new: str, table: str | None = None, skip: int = 0) -> Answer:
         """What changed from run `base` to run `new`: whether they can be compared, and where.
 
-        Look at `comparability` first: `verdict` is of the step times, whatever they are of.
+        Read `comparability` first: `verdict` is given for runs that are not comparable, too.
         Differences are new minus base; `words` say it in sentences. At most 20 rows of every table,
         largest changes first; ask for one that `more_rows_in` names by `table`, and from there with
         `skip`. The same as `traceweave compare --format json`.

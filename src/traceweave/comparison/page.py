@@ -10,7 +10,7 @@ from traceweave.comparison.comparability import WITH_CARE, Comparability
 from traceweave.comparison.figures import change_figure, step_figure, waterfall_figure
 from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side, unit_of
-from traceweave.comparison.tables import TABLES
+from traceweave.comparison.tables import TABLES, meaning_of
 from traceweave.outputs import write_whole
 from traceweave.report.columns import in_words
 from traceweave.report.page import Column, Figure, Kind, Origin, Section, Table
@@ -153,11 +153,13 @@ def _build(
         figures=(),
         parts=(),
     )
+    unit = unit_of(base, new)
     notes = {"step": samples(base, new)}
     footnotes = _FOOTNOTES | {"step": " ".join(method(time))}
     sections = tuple(
         _section(
             name,
+            _title(name, unit),
             tables[name],
             _figures(name, tables[name].to_pylist(), base, new),
             notes.get(name, ()),
@@ -170,6 +172,7 @@ def _build(
 
 def _section(
     name: str,
+    title: str,
     found: pa.Table,
     figures: tuple[Figure, ...],
     notes: tuple[str, ...],
@@ -185,7 +188,7 @@ def _section(
     )
     table = Table(
         name,
-        _title(name),
+        title,
         columns,
         cells,
         note=" ".join(text for text in (left_out, footnote) if text),
@@ -198,13 +201,13 @@ def _section(
         notes=notes,
         figures=figures,
         tables=(table,),
-        origins=(Origin(_title(name), command),),
+        origins=(Origin(title, command),),
         empty="" if rows else _ABSENT.get(name, "Neither trace says anything about it."),
     )
 
 
-def _title(name: str) -> str:
-    meaning = TABLES[name]
+def _title(name: str, unit: str) -> str:
+    meaning = meaning_of(name, unit)
     return meaning[0].upper() + meaning[1:]
 
 
@@ -227,5 +230,6 @@ def _figures(name: str, rows: list[dict[str, Any]], base: Side, new: Side) -> tu
     if name == "budget":
         return (waterfall_figure(rows),)
     if name in ("classes", "kernels"):
-        return change_figure(name, _title(name), rows, unit_of(base, new))
+        unit = unit_of(base, new)
+        return change_figure(name, _title(name, unit), rows, unit)
     return ()

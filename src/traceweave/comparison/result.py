@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.comparability import Comparability
 from traceweave.comparison.sentences import method, samples, sentences
-from traceweave.comparison.side import Side
-from traceweave.comparison.tables import TABLES
+from traceweave.comparison.side import Side, unit_of
+from traceweave.comparison.tables import TABLES, meaning_of
 from traceweave.errors import UsageError, suggest
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Comparison:
 
     def meaning(self, name: str) -> str:
         """Say in a line what a table holds."""
-        return TABLES[name]
+        return meaning_of(name, unit_of(self.base, self.new))
 
     def report(self, path: str | Path, *, title: str | None = None) -> Path:
         """Write one self-contained HTML page and return its path.

@@ -15,3 +15,8 @@ TABLES = {
     "memory": "memory at the peak",
 }
 """Tables of a comparison, with what they hold."""
+
+
+def meaning_of(name: str, unit: str) -> str:
+    """Say in a line what a table holds of runs whose samples are each a `unit`."""
+    return TABLES[name].replace("per step", f"per {unit}")

@@ -35,7 +35,7 @@ def split_known(
         trace = source.trace
         (left if (str(trace.path.absolute()), trace.size_bytes) in known else new).append(source)
     if not new:
-        raise InputError(f"all {len(left)} traces are in the run already")
+        raise InputError("all that was found is in the run already")
     passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
     notes = (*found.notes, *_note_replaced(con, _ranks(new)))
     return replace(found, sources=tuple(new), notes=notes), tuple(passed_over)
@@ -110,7 +110,9 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
 
 
 def _ranks(sources: Sequence[Source]) -> list[int]:
-    return sorted({rank for source in sources for rank in source.trace.by_rank})
+    """Return the ranks of traces; the records that a job keeps beside them replace none."""
+    traces = (source.trace for source in sources if not source.trace.beside)
+    return sorted({rank for trace in traces for rank in trace.by_rank})
 
 
 def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) -> None:

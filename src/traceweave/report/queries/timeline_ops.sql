@@ -32,15 +32,22 @@ lanes AS (
 calls AS (
     SELECT
         CASE WHEN k.gpu_op_id IS NULL THEN 'cpu' ELSE 'gpu' END AS timeline,
-        -- a send half waits for nobody
-        coalesce(k.receive_op_id, k.gpu_op_id, k.host_op_id) AS op_id,
+        k.op_id,
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
-        max(CASE WHEN i.is_buffered OR NOT awaits_others(i.op, i.root, k.rank) THEN k.start_ns ELSE i.awaited_ns END) AS awaited_ns,
+        max(CASE
+            WHEN i.is_buffered OR k.is_send_half AND i.op IS NOT NULL OR NOT awaits_others(i.op, i.root, k.rank) THEN k.start_ns
+            ELSE i.awaited_ns
+        END) AS awaited_ns,
         CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.awaited_ns, -i.last_rank))
              THEN arg_max(i.last_rank, (i.awaited_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution
-    FROM collectives AS k
+    FROM (
+        SELECT *, coalesce(receive_op_id, gpu_op_id, host_op_id) AS op_id, FALSE AS is_send_half FROM collectives
+        UNION ALL
+        -- it waits for nobody
+        SELECT *, gpu_op_id, TRUE FROM collectives WHERE receive_op_id IS NOT NULL
+    ) AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
     LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND i.ranks_seen >= 2
     GROUP BY ALL
