@@ -38,8 +38,8 @@ filled AS (
         since_ns + e.stretch_ns AS until_ns,
         max(m.allocated_bytes) AS allocated_bytes,
         max(m.reserved_bytes) AS reserved_bytes,
-        arg_max(m.allocated_bytes, (m.at_ns, m.op_id)) AS still_allocated_bytes,
-        arg_max(m.reserved_bytes, (m.at_ns, m.op_id)) AS still_reserved_bytes
+        arg_max_null(m.allocated_bytes, (m.at_ns, m.op_id)) AS still_allocated_bytes,
+        arg_max_null(m.reserved_bytes, (m.at_ns, m.op_id)) AS still_reserved_bytes
     FROM levels AS m CROSS JOIN ends AS e
     GROUP BY m.place, m.rank, m.device, e.stretch_ns, since_ns
 ),
