@@ -153,6 +153,29 @@ def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
     assert added.notes == ("rank 1 replaced: 1 file taken out",)
 
 
+def test_dumps_that_come_later_replace_dumps_and_no_traces(fixtures: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run.tw"
+    name = "late_pairs_gloo"
+    traces, dumps = fixtures / name, fixtures / "flight_recorder" / name
+    traceweave.ingest([traces, dumps], tmp_path / "at_once.duckdb")
+    traceweave.ingest(traces, run)
+    assert not any("replaced" in note for note in traceweave.ingest(dumps, run, add=True).notes)
+    with traceweave.open(tmp_path / "at_once.duckdb") as one, traceweave.open(run) as other:
+        # files and ops are numbered as they come
+        by_number = {"files", "gaps", "op_work", "exposed_causes", "exposed_comm"}
+        assert set(differing_answers(one, other)) <= by_number
+        assert other.sql("SELECT format FROM sources")["format"].value_counts().to_dict() == {
+            "kineto": 4,
+            "flight_recorder": 4,
+        }
+    again = Path(shutil.copytree(dumps, tmp_path / "again"))
+    added = traceweave.ingest(again / "_dump_1", run, add=True)
+    assert "rank 1 replaced: 1 file taken out" in added.notes
+    with traceweave.open(run) as other:
+        counts = other.sql("SELECT count(*) AS n FROM flight_calls GROUP BY rank")["n"].tolist()
+    assert counts == [24] * 4
+
+
 @nightly
 def test_a_rank_that_failed_is_replaced(traces: Path, tmp_path: Path) -> None:
     mine = Path(shutil.copytree(traces, tmp_path / "traces"))
