@@ -236,6 +236,16 @@ def test_a_member_that_never_came_is_not_lost_from_its_group(tmp_path: Path) -> 
     assert notes[3].endswith("; its dump shows nothing under way")
 
 
+def test_a_rank_whose_dump_comes_later_is_of_the_group_of_all_ranks(tmp_path: Path) -> None:
+    ahead, behind = (of_gloo(*e, made=LAST_MADE) for e in ([world(1), world(2)], [world(1)]))
+    folder = job(tmp_path / "in", ahead, ahead, ahead, behind)
+    traceweave.ingest([folder / f"rank_{rank}.json" for rank in range(3)], tmp_path / "run.tw")
+    traceweave.ingest(folder, tmp_path / "run.tw", add=True)
+    with traceweave.open(tmp_path / "run.tw", frames="arrow") as run:
+        members = run.sql("SELECT DISTINCT group_ranks FROM flight_calls").to_pylist()
+    assert members == [{"group_ranks": [0, 1, 2, 3]}]
+
+
 def test_members_that_once_finished_together_are_known(tmp_path: Path) -> None:
     ahead = of_gloo(world(1, **DONE), world(2))
     in_right = of_gloo(world(1, **DONE), right(1, **DONE), right(2), made=LAST_MADE)

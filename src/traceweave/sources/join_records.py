@@ -7,8 +7,8 @@ import duckdb
 from traceweave import words
 from traceweave.vocabulary import script
 
-# Where a dump lists no members, as gloo's: of the group of all ranks those that another rank's dump
-# lists, else all, of others the ranks whose dumps name it. That needs dumps of every rank of the
+# Where a dump lists no members, as gloo's: of the group of all ranks all, or those that another
+# rank's dump lists, of others the ranks whose dumps name it. That needs dumps of every rank of the
 # job; of others also that no two differ in what an operation was, and that one has finished which
 # waits for every member: before that, a member that has not come is named nowhere.
 _COMPLETE_GROUPS = """
@@ -38,11 +38,11 @@ proven AS (
 SELECT
     group_name,
     CASE WHEN bool_or(group_desc = 'default_pg')
-        THEN coalesce(max(group_ranks), (SELECT ranks FROM complete))
+        THEN coalesce((SELECT ranks FROM complete), max(group_ranks))
         ELSE list(DISTINCT rank ORDER BY rank)::INTEGER[] END AS ranks
 FROM base.flight_groups
 GROUP BY group_name
-HAVING bool_or(group_desc = 'default_pg') AND bool_or(group_ranks IS NULL)
+HAVING bool_or(group_desc = 'default_pg')
     OR bool_and(group_ranks IS NULL) AND group_name IN (FROM proven) AND EXISTS (FROM complete);
 UPDATE base.flight_groups AS f SET group_ranks = m.ranks
 FROM members AS m WHERE f.group_name = m.group_name;
