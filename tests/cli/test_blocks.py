@@ -88,6 +88,14 @@ def test_costs_are_said_not_to_add_up_where_there_are_two(
 
 
 def test_findings_without_a_cost_are_counted() -> None:
-    [said, command] = verdict_lines([], [{"cost_ns": None}] * 2, "run.duckdb")
+    free = {"cost_ns": None, "severity": "info"}
+    [said, command] = verdict_lines([], [free] * 2, "run.duckdb")
     assert said == "no finding costs time, 2 other findings:"
     assert command == "  traceweave analyze findings run.duckdb"
+
+
+def test_a_job_that_stands_still_is_said_first() -> None:
+    hang = {**ROW, "cost_ns": None, "step_share": None, "title": "Rank 2 does not come to barrier"}
+    lines = [*verdict_lines([], [hang, {**ROW, "cost_ns": None, "severity": "info"}], "run.duckdb")]
+    assert lines[0] == "critical  Rank 2 does not come to barrier"
+    assert "1 more finding:" in lines

@@ -153,17 +153,27 @@ def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
     assert added.notes == ("rank 1 replaced: 1 file taken out",)
 
 
-def test_records_of_the_job_that_come_later_take_no_trace_out(
-    fixtures: Path, tmp_path: Path
-) -> None:
+def test_dumps_that_come_later_replace_dumps_and_no_traces(fixtures: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.tw"
-    traceweave.ingest(fixtures / "pairs_gloo", run)
-    added = traceweave.ingest(fixtures / "flight_recorder" / "pairs_gloo", run, add=True)
-    told = "flight recorder dumps tell the group and number of 192 of 192 collectives"
-    assert [note.startswith(told) for note in added.notes] == [True]
-    with traceweave.open(run) as found:
-        rows = found.sql("SELECT format, count(*) FROM sources GROUP BY ALL ORDER BY ALL")
-        assert rows.to_numpy().tolist() == [["flight_recorder", 4], ["kineto", 4]]
+    name = "late_pairs_gloo"
+    traces, dumps = fixtures / name, fixtures / "flight_recorder" / name
+    traceweave.ingest([traces, dumps], tmp_path / "at_once.duckdb")
+    traceweave.ingest(traces, run)
+    assert not any("replaced" in note for note in traceweave.ingest(dumps, run, add=True).notes)
+    with traceweave.open(tmp_path / "at_once.duckdb") as one, traceweave.open(run) as other:
+        # files and ops are numbered as they come
+        by_number = {"files", "gaps", "op_work", "exposed_causes", "exposed_comm"}
+        assert set(differing_answers(one, other)) <= by_number
+        assert other.sql("SELECT format FROM sources")["format"].value_counts().to_dict() == {
+            "kineto": 4,
+            "flight_recorder": 4,
+        }
+    again = Path(shutil.copytree(dumps, tmp_path / "again"))
+    added = traceweave.ingest(again / "_dump_1", run, add=True)
+    assert "rank 1 replaced: 1 file taken out" in added.notes
+    with traceweave.open(run) as other:
+        counts = other.sql("SELECT count(*) AS n FROM flight_calls GROUP BY rank")["n"].tolist()
+    assert counts == [24] * 4
 
 
 @nightly

@@ -143,6 +143,18 @@ def test_what_nsys_cannot_know_lies_beside_its_report(fixtures: Path, tmp_path: 
     assert events[0].num_rows > 0
 
 
+def test_a_rank_has_a_sidecar_and_a_dump(fixtures: Path, tmp_path: Path) -> None:
+    """As `capture(profiler="nsys", flight_recorder=True)` leaves them."""
+    for rank in range(2):
+        (tmp_path / f"rank{rank}_step4-7.capture.json").write_bytes(_sidecar(rank))
+        dump = fixtures / "flight_recorder" / "pairs_gloo" / f"_dump_{rank}"
+        shutil.copy(dump, tmp_path / f"rank{rank}_step4-7.flight.pickle")
+    result = traceweave.ingest(tmp_path, tmp_path / "run.duckdb")
+    assert sorted(source.format for source in result.sources) == (
+        ["capture"] * 2 + ["flight_recorder"] * 2
+    )
+
+
 @nightly
 def test_a_damaged_sidecar_fails_alone(fixtures: Path, tmp_path: Path) -> None:
     shutil.copy(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", tmp_path)

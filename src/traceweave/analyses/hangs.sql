@@ -4,7 +4,7 @@
 -- grain: one row per rank that is missing, that issued something else, that is stuck, or that waits; none if nothing was under way
 -- needs: flight_calls
 -- column: rank INTEGER | global rank
--- column: role VARCHAR | 'mismatched' (came with another operation, size or type), 'missing' (others wait for it, and it waits for nobody), 'stuck' (other members have finished its oldest operation, it has not) or 'waiting'
+-- column: role VARCHAR | 'mismatched' (came with another operation, size or type), 'missing' (others wait for it, and it waits for nobody), 'stuck' (other members have finished its oldest operation, it has not), 'deadlocked' (waits for ranks that wait for it, and for no other) or 'waiting'
 -- column: group_id INTEGER | process group of the operation that is stuck
 -- column: op VARCHAR | the operation: that which a missing rank did not come to, else the rank's own oldest one under way
 -- column: seq BIGINT | its number in the group; of a send or recv the number that its rank counts
@@ -148,7 +148,10 @@ named AS (
                 CASE WHEN m.is_p2p THEN format('rank {}''s ', m.rank) ELSE '' END, m.op, m.number, m.label, tw_many(h.ranks, 'rank'), CASE WHEN h.ranks = 1 THEN 'waits' ELSE 'wait' END) END,
             CASE WHEN s.rank IS NOT NULL THEN format('has not finished {} {} of {}, which {} finished: its GPU or its process stands still',
                 o.op, o.number, o.label, CASE WHEN len(s.finished_by) = 1 THEN format('rank {} has', s.finished_by[1]) ELSE format('{} ranks have', len(s.finished_by)) END)
-            WHEN m.place = 'absent' THEN 'none of its own operations is under way' END)
+            WHEN m.place <> 'absent' THEN NULL
+            WHEN o.rank IS NULL THEN 'its dump shows nothing under way'
+            ELSE format('is in {} {} of {}, {}', o.op, o.number, o.label,
+                CASE WHEN o.group_ranks IS NULL THEN 'whose members no dump lists' ELSE 'to which all came' END) END)
     FROM culprits AS c
     LEFT JOIN missed AS m ON m.other = c.rank
     LEFT JOIN stuck AS s ON s.rank = c.rank
@@ -157,20 +160,25 @@ named AS (
     WHERE c.rank NOT IN (SELECT rank FROM mismatched)
     UNION ALL
     SELECT
-        o.rank, o.group_id, o.op, o.number, 'waiting', coalesce(h.ranks, 0),
+        o.rank, o.group_id, o.op, o.number, CASE WHEN g.ranks IS NULL AND e.rank IS NOT NULL THEN 'deadlocked' ELSE 'waiting' END, coalesce(h.ranks, 0),
         CASE
             WHEN g.ranks IS NOT NULL THEN format('waits for {}', tw_ranks(g.ranks))
-            WHEN w.ranks IS NOT NULL THEN format('waits for {}, which {} for it in turn', tw_ranks(w.ranks), CASE WHEN len(w.ranks) = 1 THEN 'waits' ELSE 'wait' END)
-            WHEN o.group_ranks IS NULL THEN format('is in {} {} of {}, whose members no dump lists', o.op, o.number, o.label)
-            ELSE 'every rank of the group came, as far as dumps tell: the operation itself does not finish'
+            WHEN w.ranks IS NOT NULL THEN format('waits for {}', tw_ranks(w.ranks))
+                || CASE WHEN e.rank IS NULL THEN '' WHEN len(w.ranks) = 1 THEN ', which waits for it in turn' ELSE ', which wait for it in turn' END
+            ELSE format('is in {} {} of {}, {}', o.op, o.number, o.label, CASE
+                WHEN o.group_ranks IS NULL THEN 'whose members no dump lists'
+                WHEN d.seq IS NOT NULL THEN 'to which others came with something else'
+                ELSE 'to which all came, as far as dumps tell: the operation itself does not finish' END)
         END
     FROM oldest AS o
     LEFT JOIN origins AS g USING (rank)
     LEFT JOIN held_up AS h USING (rank)
+    LEFT JOIN reaching AS e ON e.rank = o.rank AND e.other = o.rank
+    LEFT JOIN differing AS d ON NOT o.is_p2p AND d.group_name = o.group_name AND d.group_ranks = o.group_ranks AND d.seq = o.seq
     LEFT JOIN (SELECT rank, list(DISTINCT other ORDER BY other) AS ranks FROM waits GROUP BY rank) AS w USING (rank)
     WHERE o.rank NOT IN (SELECT rank FROM culprits) AND o.rank NOT IN (SELECT rank FROM mismatched)
 )
 SELECT n.rank, n.role, n.group_id, n.op, n.seq, l.last_op, format('Rank {} {}', n.rank, n.note) AS note
-FROM (SELECT *, list_position(['mismatched', 'missing', 'stuck', 'waiting'], role) AS role_number FROM named) AS n
+FROM (SELECT *, list_position(['mismatched', 'missing', 'stuck', 'deadlocked', 'waiting'], role) AS role_number FROM named) AS n
 LEFT JOIN newest AS l USING (rank)
 ORDER BY n.role_number, n.waiters DESC, n.rank, n.group_id, n.seq

@@ -19,7 +19,7 @@ from traceweave.resources import what_ran_out
 from traceweave.streams import tell
 
 MOST = 3
-"""Findings that are said, the costliest."""
+"""Findings that are said: that the job stands still, and the costliest."""
 
 
 def say_verdict(database: Path, *, quiet: bool) -> None:
@@ -62,7 +62,8 @@ def verdict_lines(
     for row in health:
         if row["answer"] == "step time" and row["value"] is not None:
             yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
-    costly = [row for row in findings if row["cost_ns"]]
+    # a job that stands still costs no time of a step, and comes first
+    costly = [row for row in findings if row["cost_ns"] or row["severity"] == "critical"]
     for row in costly[:MOST]:
         yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))
     rest = len(findings) - len(costly[:MOST])

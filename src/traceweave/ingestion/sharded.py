@@ -14,6 +14,7 @@ from traceweave.ingestion.batches import Here, Loader, divide
 from traceweave.ingestion.load import Outcome, Progress
 from traceweave.sources.discover import Discovery, Source
 from traceweave.sources.find import PassedOver
+from traceweave.sources.one_job import Claim, claimed, claims
 from traceweave.store.draft import bound
 from traceweave.store.folder import FolderDraft
 from traceweave.store.shards import find_shards, numbered_on, small_tables, without
@@ -37,19 +38,18 @@ def split_known(
     if not new:
         raise InputError("all that was found is in the run already")
     passed_over = [PassedOver(source.trace.path, "is in the run already") for source in left]
-    notes = (*found.notes, *_note_replaced(con, _ranks(new)))
+    notes = (*found.notes, *_note_replaced(con, new))
     return replace(found, sources=tuple(new), notes=notes), tuple(passed_over)
 
 
-def _note_replaced(con: duckdb.DuckDBPyConnection, ranks: Sequence[int]) -> Iterator[str]:
-    """Say which of these ranks a run has already, and in how many files."""
-    rows = con.execute(
-        "SELECT rank, source_id FROM base.rank_sources WHERE list_contains($1::INTEGER[], rank)",
-        [ranks],
-    ).fetchall()
+def _note_replaced(con: duckdb.DuckDBPyConnection, new: Sequence[Source]) -> Iterator[str]:
+    """Say which ranks that new files are of a run has already, and in how many files."""
+    mine = _claims(new)
+    rows = [(source_id, claim) for source_id, _, claim in _claims_of_run(con) if claim in mine]
     if rows:
-        files = plural(len({source_id for _, source_id in rows}), "file")
-        yield f"{name_ranks(sorted({rank for rank, _ in rows}))} replaced: {files} taken out"
+        files = plural(len({source_id for source_id, _ in rows}), "file")
+        ranks = {rank for _, (rank, _) in rows if rank is not None}
+        yield f"{name_ranks(sorted(ranks))} replaced: {files} taken out"
 
 
 def load_into(
@@ -92,27 +92,43 @@ def _replaced(con: duckdb.DuckDBPyConnection, sources: Sequence[Source]) -> list
 
     Raises InputError if one of them has other ranks as well.
     """
-    ranks = _ranks(sources)
-    paths = [str(source.trace.path.absolute()) for source in sources]
-    rows = con.execute(
-        "SELECT source_id, path, list_sort(list(rank)) AS ranks"
-        " FROM sources LEFT JOIN base.rank_sources USING (source_id)"
-        " GROUP BY ALL HAVING list_has_any(ranks, $1::INTEGER[]) OR list_contains($2, path)",
-        [ranks, paths],
-    ).fetchall()
-    for _, path, its in rows:
-        if others := set(its) - {*ranks, None}:
+    mine = _claims(sources)
+    paths = {str(source.trace.path.absolute()) for source in sources}
+    there: dict[tuple[int, str], set[Claim]] = {}
+    for source_id, path, claim in _claims_of_run(con):
+        there.setdefault((source_id, path), set()).add(claim)
+    replaced = []
+    for (source_id, path), its in there.items():
+        if path not in paths and its.isdisjoint(mine):
+            continue
+        if others := {rank for rank, _ in its - mine if rank is not None}:
             raise InputError(
                 f"{path}: is in the run with {name_ranks(sorted(others))} too; add traces of all"
                 " its ranks, or ingest all traces again"
             )
-    return [source_id for source_id, *_ in rows]
+        replaced.append(source_id)
+    return replaced
 
 
-def _ranks(sources: Sequence[Source]) -> list[int]:
-    """Return the ranks of traces; the records that a job keeps beside them replace none."""
-    traces = (source.trace for source in sources if not source.trace.beside)
-    return sorted({rank for trace in traces for rank in trace.by_rank})
+def _claims(sources: Sequence[Source]) -> set[Claim]:
+    return {claimed(*claim) for claim in claims([source.trace for source in sources])}
+
+
+def _claims_of_run(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str, Claim]]:
+    """Return number, path and claim of every file in a run; its rank is None if it has none."""
+    rows = con.execute(
+        "WITH traces AS (SELECT DISTINCT source_id, rank FROM base.rank_sources),"
+        " records AS (SELECT source_id, rank FROM base.flight_groups"
+        " UNION SELECT source_id, rank FROM base.flight_calls"
+        " UNION SELECT source_id, rank FROM base.group_roles"
+        " UNION SELECT source_id, rank FROM base.job_settings)"
+        " SELECT s.source_id, s.path, coalesce(t.rank, r.rank),"
+        " CASE WHEN t.rank IS NULL THEN s.format END"
+        " FROM sources AS s LEFT JOIN traces AS t USING (source_id)"
+        " LEFT JOIN records AS r ON r.source_id = s.source_id AND t.rank IS NULL"
+        " ORDER BY ALL"
+    ).fetchall()
+    return [(source_id, path, (rank, kind)) for source_id, path, rank, kind in rows]
 
 
 def number_shards(draft: FolderDraft, numbered: Sequence[tuple[int, int, int]]) -> None:

@@ -7,24 +7,43 @@ import duckdb
 from traceweave import words
 from traceweave.vocabulary import script
 
-# Where a dump lists no members, as gloo's, the ranks whose dumps name the group are all of them,
-# if every rank of the job has left a dump and no two differ in what an operation was.
+# Where a dump lists no members, as gloo's: of the group of all ranks all, or those that another
+# rank's dump lists, of others the ranks whose dumps name it. That needs dumps of every rank of the
+# job; of others also that no two differ in what an operation was, and that one has finished which
+# waits for every member: before that, a member that has not come is named nowhere.
 _COMPLETE_GROUPS = """
 CREATE OR REPLACE TEMP TABLE members AS
 WITH dumped AS (
-    SELECT count(DISTINCT rank) AS ranks, max(rank) + 1 AS at_least FROM base.flight_groups
+    SELECT
+        list(DISTINCT rank ORDER BY rank)::INTEGER[] AS ranks,
+        greatest(max(rank), max(list_max(group_ranks))) + 1 AS at_least
+    FROM base.flight_groups
 ),
 known AS (SELECT max(world_size) AS ranks FROM base.rank_sources),
-differing AS (
-    SELECT group_name FROM base.flight_calls WHERE NOT is_p2p
-    GROUP BY group_name, seq HAVING count(DISTINCT op) > 1
+complete AS (
+    SELECT d.ranks FROM dumped AS d, known AS k WHERE len(d.ranks) = coalesce(k.ranks, d.at_least)
+),
+issued AS (
+    SELECT
+        group_name, seq, count(DISTINCT op) AS ops,
+        bool_or(retired AND op IN (
+            'all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier'
+        )) AS waited_for_all
+    FROM base.flight_calls WHERE NOT is_p2p GROUP BY group_name, seq
+),
+proven AS (
+    SELECT group_name FROM issued
+    GROUP BY group_name HAVING max(ops) = 1 AND bool_or(waited_for_all)
 )
-SELECT group_name, list(DISTINCT rank ORDER BY rank)::INTEGER[] AS ranks
+SELECT
+    group_name,
+    CASE WHEN bool_or(group_desc = 'default_pg')
+        THEN coalesce((SELECT ranks FROM complete), max(group_ranks))
+        ELSE list(DISTINCT rank ORDER BY rank)::INTEGER[] END AS ranks
 FROM base.flight_groups
-WHERE (SELECT d.ranks = coalesce(k.ranks, d.at_least) FROM dumped AS d, known AS k)
-    AND group_name NOT IN (SELECT group_name FROM differing)
 GROUP BY group_name
-HAVING bool_and(group_ranks IS NULL);
+HAVING bool_or(group_desc = 'default_pg')
+    OR bool_and(group_ranks IS NULL) AND group_name IN (FROM proven) AND EXISTS (FROM complete);
 UPDATE base.flight_groups AS f SET group_ranks = m.ranks
 FROM members AS m WHERE f.group_name = m.group_name;
 UPDATE base.flight_calls AS f SET group_ranks = m.ranks

@@ -24,8 +24,8 @@ _OF_A_HOST = frozenset({"CUDA driver version", "HIP driver version", "NVIDIA dri
 """What may differ between the hosts of one job."""
 
 
-Claim = tuple[int | None, bool]
-"""A rank, and whether it is that of a record beside a trace."""
+Claim = tuple[int | None, str | None]
+"""A rank, and the format of a record that the job keeps beside its traces; None: of a trace."""
 
 
 def conflict(one: Trace, other: Trace) -> str | None:
@@ -80,9 +80,9 @@ def nothing_differs(traces: Sequence[Trace]) -> bool:
 
 def twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
     """Yield the processes of two traces that claim the same rank; a record that the job keeps
-    beside a profiler's trace claims nothing from it.
+    beside a profiler's trace claims nothing from it, nor from a record of another kind.
     """
-    if one.beside != other.beside:
+    if _record(one) != _record(other):
         return
     for rank, process in one.by_rank.items():
         if rank in other.by_rank:
@@ -95,8 +95,12 @@ def claims(traces: Sequence[Trace]) -> Iterator[tuple[Trace, Process]]:
 
 
 def claimed(trace: Trace, process: Process) -> Claim:
-    """Return what only one process may have: a rank among traces, or among records beside them."""
-    return process.rank, trace.beside
+    """Return what only one process may have: a rank among traces, or among records of one kind."""
+    return process.rank, _record(trace)
+
+
+def _record(trace: Trace) -> str | None:
+    return trace.format if trace.beside else None
 
 
 def _is_same_process(one: tuple[Trace, Process], other: tuple[Trace, Process]) -> bool:

@@ -20,6 +20,9 @@ MOST_ENTRIES = 1_000_000
 MOST_CELLS = 20_000_000
 """Numbers and names of sizes and types over all entries, since references may repeat one list."""
 
+ALL_RANKS = "default_pg"
+"""How torch describes the group of all ranks of a job."""
+
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _PLACES = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 
@@ -198,6 +201,10 @@ def _groups(
         for name, value in (config if isinstance(config, dict) else {}).items()
         if name and isinstance(value, dict)
     }
+    # gloo lists groups without their names, each over the one before: of those that torch (2.13)
+    # makes for it only the group of all ranks has members there
+    unnamed = config.get("") if isinstance(config, dict) else None
+    all_ranks = _members(unnamed.get("ranks"), budget) if isinstance(unnamed, dict) else None
     by_id = {
         str(number): value
         for number, value in (status if isinstance(status, dict) else {}).items()
@@ -208,10 +215,12 @@ def _groups(
     for name in dict.fromkeys([*configured, *described]):
         stated: Mapping[str, object] = configured.get(name, {})
         now: Mapping[str, object] = by_id.get(ids.get(name, ""), {})
+        description = _text(stated.get("desc")) or described.get(name)
+        ranks = _members(stated.get("ranks"), budget)
         yield Group(
             name,
-            _text(stated.get("desc")) or described.get(name),
-            _members(stated.get("ranks"), budget),
+            description,
+            all_ranks if ranks is None and description == ALL_RANKS else ranks,
             _int(now.get("last_enqueued_collective")),
             _int(now.get("last_started_collective")),
             _int(now.get("last_completed_collective")),
