@@ -172,6 +172,24 @@ def test_ranks_of_a_circle_are_named_together(tmp_path: Path) -> None:
     assert found["advice"].startswith("Make these ranks call in one order")
 
 
+def test_what_all_came_to_is_not_what_waits_for_it(tmp_path: Path) -> None:
+    """Rank 1 is with rank 2 in what does not end; rank 0 waits for it in the other group."""
+    groups = (("3", "a", "[0, 1]"), ("4", "b", "[1, 2]"))
+    config = {n: {"name": n, "desc": d, "ranks": ranks} for n, d, ranks in groups}
+    a, b = {"process_group": ("3", "a")}, {"process_group": ("4", "b")}
+    later, stuck = noted(5, **a), noted(9, profiling_name="nccl:broadcast", **b)
+    entries = ([later], [stuck, later | {"record_id": 10}], [stuck])
+    dumps = (dump(*mine, pg_config=config, pg_status={}) for mine in entries)
+    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
+    assert rows["note"].tolist()[:2] == [
+        "Rank 1 is in broadcast 9 of b, to which all came, as far as dumps tell: the operation"
+        " itself does not finish",
+        "Rank 0 waits for rank 1",
+    ]
+    found = finding(tmp_path / "run.duckdb")
+    assert found["title"] == "All ranks came to broadcast, which does not end"
+
+
 # What follows was seen in jobs of 4 ranks with gloo (torch 2.13), whose dumps have this shape: the
 # group of all ranks is listed without its name, and once a rank makes others, without its members.
 ALL = {"": {"name": "", "desc": "", "ranks": "[0, 1, 2, 3]"}}

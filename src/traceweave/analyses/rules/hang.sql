@@ -22,7 +22,8 @@ found AS (
         any_value(op) AS op,
         string_agg(note || coalesce('; it issued last: ' || last_op, '; its dump has no operation'), '. ' ORDER BY ranks) AS note,
         count(*) AS notes
-    FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY ranks) = 1)
+    -- of those that wait, first one that waits for no other rank: its operation is the one that does not end
+    FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY contains(note, ' waits for '), ranks) = 1)
     -- each rank of a circle is in another operation
     GROUP BY role, CASE WHEN role <> 'deadlocked' THEN (group_id, op, seq) END
 )
