@@ -323,7 +323,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
     found = np.full(len(free), -1)
-    for early in (0, np.maximum(EARLY_NS, (cpu["start_ns"] - free) // IN_LATE)):
+    late = np.maximum(EARLY_NS, (cpu["start_ns"] - free) // IN_LATE)
+    for early in (0, EARLY_NS, late):  # of two in flight the one that ends nearer
         ended = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + early, side="right")
         last = by_end[np.maximum(ended - 1, 0)]
         start, called = comm["start_ns"][last], comm["called"][last]
