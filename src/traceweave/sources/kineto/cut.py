@@ -24,8 +24,6 @@ import numpy.typing as npt
 BETWEEN = b", \t\r\n"
 """What may lie between two events."""
 
-_LEADING = re.compile(rb"[, \t\r\n]*")
-
 BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:)')
 """The end of an event and what lies before the next one. In valid JSON this never occurs inside a
 string, where quotes are escaped."""
@@ -100,8 +98,9 @@ def cut_at_lines(buffer: bytes, close: bytes, last: bool) -> Cut:
     if at < 0:
         return Cut(b"", buffer)
     at += len(close)
-    begin = _LEADING.match(buffer)  # to strip the slice would copy it once more
-    return Cut(buffer[begin.end() if begin else 0 : at], buffer[at + 1 :])
+    # what is stripped from the little that is left need not be from the block that begins with it,
+    # which would be copied once more
+    return Cut(buffer[:at].lstrip(BETWEEN), buffer[at + 1 :].lstrip(BETWEEN))
 
 
 def _may_end_array(buffer: bytes) -> bool:
