@@ -1,6 +1,5 @@
 """The tests. Several processes of them share the cores, so that BLAS gets no threads of its own, as
-in the process of a command (traceweave.__main__).
-"""
+in the process of a command (traceweave.__main__)."""
 
 import os
 

@@ -1,7 +1,5 @@
 """A headless Chromium driven by Playwright: what a page becomes, says and asks for."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

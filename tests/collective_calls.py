@@ -1,7 +1,5 @@
 """Collective calls written by hand, times in microseconds after a common base."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,14 +26,10 @@ def add_rank(
         " 'test' AS rank_source, $host AS host, $world AS world_size, 'kineto' AS format,"
         " $first AS first_local_ns, $last AS last_local_ns",
         {
-            "rank": rank,
-            "source": rank if source is None else source,
-            "host": host,
-            "world": world_size,
-            "first": base + first_us * 1000,
-            "last": base + last_us * 1000,
+            "rank": rank, "source": rank if source is None else source, "host": host,
+            "world": world_size, "first": base + first_us * 1000, "last": base + last_us * 1000,
         },
-    )
+    )  # fmt: skip
 
 
 def add_call(

@@ -1,7 +1,5 @@
 """Fixtures shared by all tests."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import hashlib
@@ -51,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out the nightly tests, whatever else -m asks for, and those of other parts.
 
-    Properties are tested at both times: by night slow ones on more examples.
-    """
+    Properties are tested at both times: by night slow ones on more examples."""
     nights, part = _nights(config), config.getoption("part")
     number, of = (int(text) for text in part.split("/")) if part else (1, 1)
 
@@ -70,8 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """What the collection made stays: to look for garbage in it again and again takes longer than
-    many a test.
-    """
+    many a test."""
     gc.collect()
     gc.freeze()
 
@@ -115,6 +111,9 @@ ASKED = ("ddp_gloo_straggler",)
 """Of whose runs many tests ask for findings: they keep them, as `traceweave ingest` has it."""
 
 MakeOnce = Callable[[str, str, Callable[[Path], object]], Path]
+DatabaseOf = Callable[..., Path]
+MonkeyPatch = pytest.MonkeyPatch
+Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="session")
@@ -122,8 +121,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
     """Return a function that has a file written, given what it holds, its suffix, and the writer.
 
     Each is written once per test session, whatever the number of processes that run tests, so
-    nobody may change it.
-    """
+    nobody may change it."""
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
@@ -142,7 +140,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> MakeOnce:
 
 
 @pytest.fixture(scope="session")
-def database_of(once: MakeOnce) -> Callable[..., Path]:
+def database_of(once: MakeOnce) -> DatabaseOf:
     """Return a function from traces to their database, to which nobody may write."""
 
     def database(*traces: Path) -> Path:
@@ -166,8 +164,7 @@ MOST_OPEN = 6
 def opened() -> Iterator[Callable[[Path], traceweave.Run]]:
     """Return a function from databases to their runs, of which nobody may close one.
 
-    They stay open for some time: what one test has asked, others need not compute.
-    """
+    They stay open for some time: what one test has asked, others need not compute."""
     runs: dict[Path, traceweave.Run] = {}
 
     def run(path: Path) -> traceweave.Run:
@@ -185,7 +182,7 @@ def opened() -> Iterator[Callable[[Path], traceweave.Run]]:
 @pytest.fixture(scope="session")
 def recorded(
     opened: Callable[[Path], traceweave.Run],
-    database_of: Callable[..., Path],
+    database_of: DatabaseOf,
     fixtures: Path,
     request: pytest.FixtureRequest,
 ) -> Recorded:

@@ -1,7 +1,5 @@
 """Dumps of torch's flight recorder, made by hand."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from pathlib import Path

@@ -1,10 +1,7 @@
 """Lints the SQL that runs: `python -m tests.lint_sql`, which `make test` does too.
 
 Analyses, rules and shared rows are linted as `traceweave analyze X --sql` prints them, macros
-without the CREATE around them, other files as they are. The rules are in pyproject.toml.
-"""
-
-from __future__ import annotations
+without the CREATE around them, other files as they are. The rules are in pyproject.toml."""
 
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What runs every time, and what only in the nightly run: the same check on further runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -15,8 +13,7 @@ Test = TypeVar("Test", bound=Any)
 def at_once(values: Iterable[Any], *chosen: Any) -> list[Any]:
     """Return parameters of a test, of which those that are not among `chosen` are left to nights.
 
-    Choose one of every kind: the others are there to find what nobody thought of.
-    """
+    Choose one of every kind: the others are there to find what nobody thought of."""
     values = list(values)
     assert all(value in values for value in chosen)
     return [value if value in chosen else pytest.param(value, marks=nightly) for value in values]

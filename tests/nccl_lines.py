@@ -1,7 +1,5 @@
 """Lines of NCCL's log, in the forms that its versions print."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 HASH = "0x54fe282d32a87d85"

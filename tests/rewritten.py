@@ -1,7 +1,5 @@
 """Recordings with something else in what they say beside their events."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,10 +1,7 @@
 """Simulated runs that tests of several folders ask: each is ingested once per test session.
 
 Give one of these to the fixture `simulated_database` rather than a run that differs from it in
-what the test does not look at.
-"""
-
-from __future__ import annotations
+what the test does not look at."""
 
 from dataclasses import replace
 
@@ -20,14 +17,9 @@ SLOW_HOST = replace(FOUR_RANKS, slow_host={3: 150_000})
 SYNC = replace(FOUR_RANKS, gaps=(Gap("sync", 3 * MS, ranks=(0,)),))
 
 SKEWED = Config(
-    ranks=4,
-    hosts=2,
-    steps=3,
-    layers=4,
-    clock_offset_ns=100_000_000,
-    clock_drift_ppm=20,
+    ranks=4, hosts=2, steps=3, layers=4, clock_offset_ns=100_000_000, clock_drift_ppm=20,
     end_jitter_ns=5_000,
-)
+)  # fmt: skip
 """On two hosts, clocks up to 100 ms apart and drifting."""
 
 # what the analyses of parallelism are held against, event by event

@@ -1,7 +1,5 @@
 """Empty databases, for the hundreds of tests that begin with one."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +13,7 @@ def empty_database() -> Iterator[duckdb.DuckDBPyConnection]:
     """Yield a connection to an in-memory database of its own.
 
     It is one of an instance that is started once: that takes twice as long as all its tables.
-    One thread answers, as in all small runs.
-    """
+    One thread answers, as in all small runs."""
     name = f"run_{secrets.token_hex(4)}"
     try:
         with _instance().cursor() as con:

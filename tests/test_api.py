@@ -1,7 +1,5 @@
 """The Python API: a notebook's view of a run."""
 
-from __future__ import annotations
-
 import inspect
 import pydoc
 import re
@@ -200,9 +198,7 @@ def test_info_warns_of_ranks_that_are_not_here(tmp_path: Path, fixtures: Path) -
         warnings = half.info().warnings
 
     assert warnings[0] == Caution(
-        "missing ranks",
-        0,
-        "2 of 4 ranks are not here: waits and stragglers among them are unseen",
+        "missing ranks", 0, "2 of 4 ranks are not here: waits and stragglers among them are unseen"
     )
 
 

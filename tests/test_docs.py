@@ -1,12 +1,9 @@
 """What is written is true: reference pages are fresh, the README's commands print what it shows."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +12,7 @@ import pandas as pd
 import pytest
 
 import traceweave
-from tests.conftest import ROOT
+from tests.conftest import ROOT, DatabaseOf
 from tests.marks import nightly
 from traceweave import analyses
 from traceweave.analyses.causes import IDLE, LATE, cause_words
@@ -138,12 +135,8 @@ def test_the_commands_of_the_readme_print_what_it_shows(
     monkeypatch.chdir(folder)
     pairs = console_blocks()
     assert [shlex.split(command)[1] for command, _ in pairs] == [
-        "ingest",
-        "analyze",
-        "report",
-        "what-if",
-        "query",
-    ]
+        "ingest", "analyze", "report", "what-if", "query",
+    ]  # fmt: skip
     for command, shown in pairs:
         code = main(shlex.split(command)[1:])
         said = capsys.readouterr()
@@ -164,9 +157,7 @@ def queries() -> list[tuple[str, str]]:
     return found
 
 
-def test_queries_of_the_guides_can_be_asked(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_queries_of_the_guides_can_be_asked(fixtures: Path, database_of: DatabaseOf) -> None:
     # no placeholder, nor what another client attaches a folder with
     others = ("SELECT ...", "SET VARIABLE")
     asked = [(page, sql) for page, sql in queries() if not sql.startswith(others)]
@@ -180,7 +171,7 @@ def test_queries_of_the_guides_can_be_asked(
 
 @nightly
 def test_the_worked_example_shows_what_is_printed(
-    corpus: Path, database_of: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+    corpus: Path, database_of: DatabaseOf, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (ROOT / "docs" / "examples" / "fsdp-before-after.md").read_text(encoding="utf-8")
     before, after = (

@@ -1,7 +1,5 @@
 """Ingest: every file accounted for, one bad file alone, and never half a database."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import signal
@@ -150,12 +148,9 @@ def test_broken_real_files_do_not_stop_the_others(tmp_path: Path, fixtures: Path
     result = ingest(folder, database)
 
     assert {source.path.name: source.status for source in result.sources} == {
-        "rank0.json.gz": "ok",
-        "rank1.json.gz": "partial",
-        "rank2.json.gz": "failed",
-        "rank3.json.gz": "ok",
-        "rank9.sqlite": "failed",
-    }
+        "rank0.json.gz": "ok", "rank1.json.gz": "partial", "rank2.json.gz": "failed",
+        "rank3.json.gz": "ok", "rank9.sqlite": "failed",
+    }  # fmt: skip
     torn = next(source for source in result.sources if source.path.name == "rank1.json.gz")
     assert torn.events_stored > 0
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,), (3,)]
@@ -291,10 +286,8 @@ def test_progress_tells_every_byte_and_every_end(tmp_path: Path) -> None:
     assert watcher.read == watcher.sizes
     assert watcher.finished == {"0.json": "ok", "1.json": "ok", "2.json": "ok"}
     assert watcher.stages == [
-        "looking at the files",
-        "matching collectives, fitting clocks",
-        "writing the database",
-    ]
+        "looking at the files", "matching collectives, fitting clocks", "writing the database",
+    ]  # fmt: skip
 
 
 def test_an_interrupt_leaves_the_old_database_and_nothing_else(tmp_path: Path) -> None:

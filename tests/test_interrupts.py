@@ -1,7 +1,5 @@
 """Ctrl-C, pressed where it must wait."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Whether a group's bytes stay in a node, what they go over, and that nobody guesses."""
 
-from __future__ import annotations
-
 import shutil
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Medians of many at once, against numpy's of one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

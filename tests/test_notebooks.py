@@ -1,7 +1,5 @@
 """The notebooks run from top to bottom on the data that ships here."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,10 +16,8 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 def test_there_are_notebooks() -> None:
     assert [path.stem for path in NOTEBOOKS] == [
-        "1_first_look",
-        "2_hunting_a_straggler",
-        "3_before_and_after",
-    ]
+        "1_first_look", "2_hunting_a_straggler", "3_before_and_after",
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

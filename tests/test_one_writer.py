@@ -1,7 +1,5 @@
 """Numbers and units are written by words.py alone; what else does it is listed here, with why."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

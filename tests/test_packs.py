@@ -1,7 +1,5 @@
 """Files that are loaded together: the same rows as one by one, and one bad file alone."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
@@ -81,8 +79,7 @@ def event(ph: str, ts: float, **rest: object) -> dict[str, object]:
 
 def events(rank: int) -> list[dict[str, object]]:
     """Events that would go with those of another rank if files were taken for one: the same ids and
-    threads at the same times, and on rank 0 what partners on rank 1 lack.
-    """
+    threads at the same times, and on rank 0 what partners on rank 1 lack."""
     call = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 2}
     kernel = {"cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0}
     first, second = (0, 1) if rank == 0 else (1, 0)

@@ -1,7 +1,5 @@
 """The SQL of the product, as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """One number is written in one way, wherever it stands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -147,10 +145,8 @@ def test_counts_agree_with_their_noun() -> None:
     assert [words.plural(n, "rank") for n in (0, 1, 2_000)] == ["0 ranks", "1 rank", "2,000 ranks"]
     assert words.plural(2, "process", "processes") == "2 processes"
     assert [words.few(count, "step") for count in (1, 2, 3)] == [
-        " (only 1 step)",
-        " (only 2 steps)",
-        "",
-    ]
+        " (only 1 step)", " (only 2 steps)", "",
+    ]  # fmt: skip
     assert [words.about(mean, "gap") for mean in (0.1, 1.4, 28.5)] == ["1 gap", "1 gap", "29 gaps"]
     assert (words.name_ranks([3]), words.name_ranks([0, 1])) == ("rank 3", "ranks 0, 1")
 

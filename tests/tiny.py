@@ -1,13 +1,11 @@
 """A made-up trace format, small enough to write in a test."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
+from duckdb import DuckDBPyConnection as Connection
 
 from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Process, Report, Trace
 
@@ -38,9 +36,7 @@ class Tiny:
             last_ns=None if last is None else START + last * SECOND,
         )
 
-    def load(
-        self, con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report
-    ) -> Loaded:
+    def load(self, con: Connection, trace: Trace, source_id: int, report: Report) -> Loaded:
         said = read(trace.path)
         ops = said.get("ops", [[0, 1]])
         process = trace.processes[0]
@@ -58,14 +54,10 @@ class Tiny:
             " ? AS rank_source, ? AS pid, 'tiny' AS format,"
             " ? AS first_local_ns, ? AS last_local_ns",
             [
-                process.rank,
-                source_id,
-                process.rank_source or "trace",
-                process.pid,
-                START + min(at for at, _ in ops),
-                START + max(at + length for at, length in ops),
+                process.rank, source_id, process.rank_source or "trace", process.pid,
+                START + min(at for at, _ in ops), START + max(at + length for at, length in ops),
             ],
-        )
+        )  # fmt: skip
         report(trace.path.stat().st_size // 2)
         if "fails" in said:
             raise LookupError(said["fails"])

@@ -1,7 +1,5 @@
 """Simulated traffic in a database of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

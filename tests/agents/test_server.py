@@ -1,7 +1,5 @@
 """The server for agents, asked by the SDK's own client: the command line's answers, no more."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -161,15 +159,10 @@ def test_integers_are_exact(ask: Ask) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "../outside.duckdb",
-        "/etc/passwd",
-        "link.duckdb",
-        "s3://bucket/run.tw",
-        "old",
-        "no\0name",
+        "../outside.duckdb", "/etc/passwd", "link.duckdb", "s3://bucket/run.tw", "old", "no\0name",
         "",
     ],
-)
+)  # fmt: skip
 def test_nothing_outside_of_the_folder_is_opened(ask: Ask, root: Path, name: str) -> None:
     outside = root.parent / "outside.duckdb"
     if not outside.exists():

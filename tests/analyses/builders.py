@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from traceweave import analyses
 from traceweave.analyses import common, question, rules
@@ -28,16 +28,15 @@ Interval = tuple[int, int]
 class Builder:
     """Writes rows of the base tables; times are ns on the common clock unless a clock says else.
 
-    Rows are written all at once when `con` is asked for: one by one they take ten times as long.
-    """
+    Rows are written all at once when `con` is asked for: one by one they take ten times as long."""
 
-    _con: duckdb.DuckDBPyConnection
+    _con: Connection
     _ids: count[int] = field(default_factory=lambda: count(1))
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _calls: dict[int | None, dict[str, Any]] = field(default_factory=dict)
 
     @property
-    def con(self) -> duckdb.DuckDBPyConnection:
+    def con(self) -> Connection:
         """The database with all rows so far."""
         self.write()
         return self._con
@@ -54,22 +53,13 @@ class Builder:
         self._rows.clear()
 
     def rank(
-        self,
-        rank: int,
-        residual_ns: int | None = 0,
-        offset_ns: int = 0,
-        drift_ppm: float = 0.0,
+        self, rank: int, residual_ns: int | None = 0, offset_ns: int = 0, drift_ppm: float = 0.0
     ) -> None:
         """A rank with its clock row; residual None: a clock without anchors."""
         self._insert(
-            "base.rank_sources",
-            rank=rank,
-            source_id=rank,
-            rank_source="test",
-            format="kineto",
-            first_local_ns=0,
-            last_local_ns=0,
-        )
+            "base.rank_sources", rank=rank, source_id=rank, rank_source="test", format="kineto",
+            first_local_ns=0, last_local_ns=0,
+        )  # fmt: skip
         self._insert(
             "clocks",
             rank=rank,
@@ -96,16 +86,10 @@ class Builder:
     def step(self, rank: int, step: int, host: Interval, device: Interval | None = None) -> None:
         """A step with its range on the host and, if it has GPU ops, its device window."""
         self._insert(
-            "base.steps",
-            rank=rank,
-            step=step,
-            source_id=rank,
-            start_local_ns=host[0],
-            duration_ns=host[1] - host[0],
-            device_start_local_ns=device and device[0],
-            device_end_local_ns=device and device[1],
-            source="ProfilerStep",
-        )
+            "base.steps", rank=rank, step=step, source_id=rank, start_local_ns=host[0],
+            duration_ns=host[1] - host[0], device_start_local_ns=device and device[0],
+            device_end_local_ns=device and device[1], source="ProfilerStep",
+        )  # fmt: skip
 
     def gpu(
         self,
@@ -165,12 +149,9 @@ class Builder:
             **more,
         )
         self._calls[op_id] = {
-            "launch_start_local_ns": at[0],
-            "launch_duration_ns": at[1] - at[0],
-            "launch_pid": 100,
-            "launch_tid": tid,
-            "launch_call": name,
-        }
+            "launch_start_local_ns": at[0], "launch_duration_ns": at[1] - at[0], "launch_pid": 100,
+            "launch_tid": tid, "launch_call": name,
+        }  # fmt: skip
         return op_id
 
     def launch(self, rank: int, at: Interval, tid: int = 1, **more: Any) -> int:
@@ -180,14 +161,9 @@ class Builder:
     def group(self, group_id: int, ranks: list[int], **more: Any) -> None:
         """A process group; `more` are other values of its columns."""
         columns: dict[str, Any] = {
-            "group_id": group_id,
-            "name": str(group_id),
-            "size": len(ranks),
-            "ranks": ranks,
-            "role": "unknown",
-            "role_source": "test",
-            "membership": "stated",
-        }
+            "group_id": group_id, "name": str(group_id), "size": len(ranks), "ranks": ranks,
+            "role": "unknown", "role_source": "test", "membership": "stated",
+        }  # fmt: skip
         self._insert("groups", **(columns | more))
 
     def collective(
@@ -202,32 +178,21 @@ class Builder:
     ) -> None:
         """One operation on the ranks of `at`, without kernels; matched over them unless said.
 
-        `each` has further columns of base.collective_calls by rank.
-        """
+        `each` has further columns of base.collective_calls by rank."""
         collective_id = next(self._ids) if matched else None
         for rank, (start, end) in at.items():
             call_id = next(self._ids)
             columns: dict[str, Any] = {
-                "call_id": call_id,
-                "rank": rank,
-                "source_id": rank,
-                "gpu_op_id": call_id,
-                "op": op,
-                "bytes": bytes_,
-                "start_local_ns": start,
-                "duration_ns": end - start,
-                "step": step,
+                "call_id": call_id, "rank": rank, "source_id": rank, "gpu_op_id": call_id, "op": op,
+                "bytes": bytes_, "start_local_ns": start, "duration_ns": end - start, "step": step,
                 "evidence": "metadata",
-            }
+            }  # fmt: skip
             more = each.get(rank, {}) if each else {}
             self._insert("base.collective_calls", **(columns | more))
             self._insert(
-                "base.matches",
-                call_id=call_id,
-                group_id=group_id,
-                collective_id=collective_id,
+                "base.matches", call_id=call_id, group_id=group_id, collective_id=collective_id,
                 match="seq" if matched else "unmatched",
-            )
+            )  # fmt: skip
 
     def _insert(self, table: str, **values: Any) -> None:
         self._rows.setdefault(table, []).append(values)
@@ -241,11 +206,10 @@ def _arguments_hash(args: str | None) -> int | None:
     return None if values == [None] * len(names) else zlib.crc32(json.dumps(values).encode())
 
 
-def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[dict[str, Any]]:
+def rows(con: Connection, name: str, **params: object) -> list[dict[str, Any]]:
     """Return the whole result of an analysis, one dictionary per row.
 
-    As analyses.run does, but for its relation: DuckDB plans the statement of one twice.
-    """
+    As analyses.run does, but for its relation: DuckDB plans the statement of one twice."""
     analysis = analyses.find(name)
     with unchanging(con):
         cursor = con.execute(parsed(con, prepare(con, analysis, analysis.bind(params))))
@@ -253,9 +217,7 @@ def rows(con: duckdb.DuckDBPyConnection, name: str, **params: object) -> list[di
         return [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
 
 
-def told(
-    con: duckdb.DuckDBPyConnection, name: str, columns: str, **params: object
-) -> list[tuple[Any, ...]]:
+def told(con: Connection, name: str, columns: str, **params: object) -> list[tuple[Any, ...]]:
     """Return some columns, named one after the other, of all rows of an analysis."""
     return [tuple(row[column] for column in columns.split()) for row in rows(con, name, **params)]
 
@@ -264,9 +226,7 @@ class _Some(dict[str, Rule]):
     """Rules by name, of which some are asked."""
 
 
-def found_by(
-    con: duckdb.DuckDBPyConnection, *names: str, **params: object
-) -> dict[str, dict[str, Any]]:
+def found_by(con: Connection, *names: str, **params: object) -> dict[str, dict[str, Any]]:
     """Return what some rules find, by rule. Not asking the others takes a quarter of the time."""
     asked = tuple(rule for rule in rules() if rule.name in names)
     assert len(asked) == len(names)
@@ -278,10 +238,9 @@ def found_by(
 
 
 @contextmanager
-def unchanging(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def unchanging(con: Connection) -> Iterator[None]:
     """Compute once what questions have in common, as in the runs of users: nothing is written
-    within; the next rows may differ.
-    """
+    within; the next rows may differ."""
     if question.asked_of is not asked_of or asked_of(con)[1]:  # within another, or read-only
         yield
         return

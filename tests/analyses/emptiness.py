@@ -2,10 +2,7 @@
 
 `needs(con, sql)` are the names of tables and table functions each of which, if it has no rows,
 leaves the SELECT without any. It may miss some, and names none too many: where a node is not
-known, nothing is needed.
-"""
-
-from __future__ import annotations
+known, nothing is needed."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,8 +22,7 @@ NOTHING: Names = frozenset()
 
 def needs(sql: str) -> Names:
     """Return the tables and table functions without whose rows a SELECT has none, those that shared
-    macros and tables of ours read among them.
-    """
+    macros and tables of ours read among them."""
     with duckdb.connect() as con:
         read = json.loads(tree(con, sql))
     assert not read["error"], read

@@ -1,7 +1,5 @@
 """Hand-made operators that carry their own FLOPs, so that no formula and no torch is needed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -29,10 +27,8 @@ def counted(
 ) -> int:
     """An operator that the trace says the FLOPs of, as torch.compile does."""
     args: dict[str, Any] = {
-        "kernel_flop": flops,
-        "Input Dims": json.loads(dims),
-        "Input type": [TYPES[dtype]] * 2,
-    }
+        "kernel_flop": flops, "Input Dims": json.loads(dims), "Input type": [TYPES[dtype]] * 2,
+    }  # fmt: skip
     if gigabytes is not None:
         args["kernel_num_gb"] = gigabytes
     return build.host(rank, at, name, args=json.dumps(args), **more)

@@ -1,7 +1,5 @@
 """Collectives with their kernels and the host operations that issue them, for hand-made runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

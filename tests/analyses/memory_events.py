@@ -1,7 +1,5 @@
 """Rows of memory events for hand-worked runs."""
 
-from __future__ import annotations
-
 from tests.analyses.builders import Builder
 
 

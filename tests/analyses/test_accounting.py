@@ -1,7 +1,5 @@
 """accounting: where every nanosecond went; test_one_number holds it against the other analyses."""
 
-from __future__ import annotations
-
 from tests.analyses.builders import Builder, rows
 from tests.marks import nightly
 
@@ -43,9 +41,7 @@ def test_time_is_divided_by_state_cause_and_origin(build: Builder) -> None:
 
 
 @nightly
-def test_where_a_member_is_not_seen_waiting_and_transfer_are_not_told_apart(
-    build: Builder,
-) -> None:
+def test_where_a_member_is_not_seen_waiting_and_transfer_are_not_told_apart(build: Builder) -> None:
     for rank in range(2):
         build.rank(rank, 0)
         build.step(rank, 1, host=(0, 100), device=(0, 100))

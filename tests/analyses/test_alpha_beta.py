@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -123,16 +121,9 @@ def test_the_shortest_durations_need_no_clock(build: Builder) -> None:
 @pytest.mark.parametrize(("alpha_ns", "beta_gbps"), [(12_000, 220.0), (80_000, 45.0)])
 def test_what_was_simulated_is_recovered(tmp_path: Path, alpha_ns: int, beta_gbps: float) -> None:
     config = Config(
-        ranks=4,
-        steps=3,
-        layers=4,
-        alpha_ns=alpha_ns,
-        beta_gbps=beta_gbps,
-        straggler={1: 500_000},
-        end_jitter_ns=2000,
-        clock_offset_ns=500_000,
-        clock_drift_ppm=20,
-    )
+        ranks=4, steps=3, layers=4, alpha_ns=alpha_ns, beta_gbps=beta_gbps, straggler={1: 500_000},
+        end_jitter_ns=2000, clock_offset_ns=500_000, clock_drift_ppm=20,
+    )  # fmt: skip
     write_kineto(simulate(config), tmp_path / "traces")
     traceweave.ingest([tmp_path / "traces"], tmp_path / "run.duckdb")
     with traceweave.open(tmp_path / "run.duckdb") as run:

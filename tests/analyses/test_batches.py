@@ -1,7 +1,5 @@
 """Statements `within: rank` answer the same, asked of all ranks together or of some at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The databases that benchmarks/analyses.py makes are those of an ingested run, only larger."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Messages whose send is over before its receive begins: nobody waited, and no link is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,8 +21,7 @@ def messages(build: Builder) -> Iterator[Builder]:
 
     The first send is over 270 us before its receive begins, which takes 6 us from a buffer. The
     second receive waits 100 us for its send. The third send has no room and waits 50 us. The
-    transfers of the last two take 30 us: 100 GB/s.
-    """
+    transfers of the last two take 30 us: 100 GB/s."""
     build.world(2, residual_ns=1 * US)
     send(build, (0, 30), (300, 306))
     send(build, (600, 630), (500, 630))

@@ -1,7 +1,5 @@
 """What holds for every analysis: its header is the truth, and somebody tests it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from importlib import resources
@@ -125,9 +123,7 @@ def test_its_columns_are_those_of_its_result_on_a_read_only_connection(
 
 
 @pytest.fixture
-def only_what_is_read(
-    analysis: Analysis,
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def only_what_is_read(analysis: Analysis) -> Iterator[duckdb.DuckDBPyConnection]:
     """A database with nothing in it but an empty table for each relation that it reads."""
     with empty_database() as con:
         create_store_macros(con)
@@ -176,9 +172,7 @@ def test_it_is_described_in_full(analysis: Analysis) -> None:
 
 
 @pytest.fixture(scope="module")
-def read_only_run(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[duckdb.DuckDBPyConnection]:
+def read_only_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     path = tmp_path_factory.mktemp("read_only") / "run.duckdb"
     with duckdb.connect(path) as con:
         create_tables(con)
@@ -247,10 +241,8 @@ def test_a_bare_parameter_is_a_common_one() -> None:
     common = HEADER.replace("least BIGINT = 10 | smallest", "kernel_delay_ns")
     parameter = parse("sizes", common).parameters[1]
     assert (parameter.name, parameter.type, parameter.default) == (
-        "kernel_delay_ns",
-        "BIGINT",
-        30000,
-    )
+        "kernel_delay_ns", "BIGINT", 30000,
+    )  # fmt: skip
     with pytest.raises(UsageError, match="a line of the header is not '-- param: name TYPE"):
         parse("sizes", common.replace("kernel_delay_ns", "kernel_delay"))
 

@@ -1,7 +1,5 @@
 """Of ranks that are alike few are found late; of one that is slow it is told."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import product
 from math import comb

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.analyses.builders import Builder, rows, told
 
 
@@ -46,9 +44,7 @@ def test_a_wait_that_the_clocks_and_the_durations_tell_differently_is_counted(
     assert found == [(1, 250), (0, None)]
 
 
-def test_the_largest_residual_of_a_clock_and_the_largest_disagreement_count(
-    build: Builder,
-) -> None:
+def test_the_largest_residual_of_a_clock_and_the_largest_disagreement_count(build: Builder) -> None:
     """Waits of rank 0 are 100 by the clocks: 350 and 450 by the durations, 250 and 350 apart."""
     build.rank(0, residual_ns=100)
     build.rank(1, residual_ns=100)

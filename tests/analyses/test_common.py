@@ -1,15 +1,12 @@
 """Events are copied into tables only where those of all kinds together are few."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pytest
 
 import traceweave
-from tests.conftest import Recorded
+from tests.conftest import DatabaseOf, Recorded
 from tests.marks import nightly
 from traceweave import analyses
 from traceweave.analyses import common
@@ -19,11 +16,7 @@ from traceweave.store.database import open_database
 
 @pytest.mark.parametrize(("spare", "kept"), [(0, True), (-1, False)])
 def test_events_of_all_kinds_count(
-    fixtures: Path,
-    database_of: Callable[..., Path],
-    monkeypatch: pytest.MonkeyPatch,
-    spare: int,
-    kept: bool,
+    fixtures: Path, database_of: DatabaseOf, monkeypatch: pytest.MonkeyPatch, spare: int, kept: bool
 ) -> None:
     with traceweave.open(database_of(fixtures / "ddp_gloo_4ranks")) as run:
         ((events,),) = run.con.execute("SELECT sum(events_stored) FROM sources").fetchall()
@@ -54,7 +47,7 @@ def test_what_is_kept_is_not_changed(recorded: Recorded) -> None:
 @nightly
 @pytest.mark.parametrize("analysis", ["breakdown", "stragglers"])
 def test_a_connection_to_two_runs_answers_of_the_one_in_use(
-    fixtures: Path, database_of: Callable[..., Path], analysis: str
+    fixtures: Path, database_of: DatabaseOf, analysis: str
 ) -> None:
     names = "ddp_gloo_4ranks", "ddp_gloo_straggler"
     with duckdb.connect() as both:

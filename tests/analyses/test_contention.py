@@ -1,7 +1,5 @@
 """contention: what kernels lose to what runs beside them, by hand and against a real trace."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,9 +1,7 @@
 """The critical path, worked out by hand, and on real runs."""
 
-from __future__ import annotations
-
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.analyses.builders import rows
 from tests.conftest import Recorded
@@ -12,9 +10,7 @@ from tests.replay import by_hand
 from tests.replay.by_hand import US
 
 
-def test_it_goes_from_the_end_back_over_the_last_to_arrive(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_it_goes_from_the_end_back_over_the_last_to_arrive(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     found = rows(empty_run, "critical_path")
     # A of rank 1, the transfer as rank 2 saw it, D of rank 2: 70 in all

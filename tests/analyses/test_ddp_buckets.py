@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,10 +71,8 @@ def test_small_all_reduces_are_no_buckets(build: Builder) -> None:
         issue.collective("all_reduce", {0: (0, 100)}, bytes_=size)
     assert pick(rows(build.con, "ddp_buckets"), "bytes") == [(1024,), (None,)]
     assert pick(rows(build.con, "ddp_buckets", min_bytes=4), "bytes")[:3] == [
-        (4,),
-        (1023,),
-        (1024,),
-    ]
+        (4,), (1023,), (1024,),
+    ]  # fmt: skip
 
 
 @nightly

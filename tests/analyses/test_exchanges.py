@@ -1,7 +1,5 @@
 """exchanges: how unevenly exchanges of experts divide what they move."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """exposed_calls and unhidden: what communication is for, and what keeps it from being hidden."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,9 +1,7 @@
 """exposed_causes: why no compute hides what is exposed, by hand and on real runs."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.conftest import Recorded
+from tests.conftest import DatabaseOf, Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.analyses.runner import provide
 from traceweave.replay.streams import PROMPT_NS
@@ -130,9 +128,7 @@ def test_waiting_for_other_ranks_comes_first(build: Builder) -> None:
     ops = {}
     for rank, start in ((0, 100), (1, 130)):
         ops[rank] = _put(
-            build,
-            rank,
-            (Op("K1", 0, start, 0), Op("C", start, 150, 10), Op("K2", 150, 200, 20)),
+            build, rank, (Op("K1", 0, start, 0), Op("C", start, 150, 10), Op("K2", 150, 200, 20))
         )["C"]
     each = {rank: {"gpu_op_id": op_id, "stream": MAIN} for rank, op_id in ops.items()}
     build.collective({0: (100 * US, 150 * US), 1: (130 * US, 150 * US)}, each=each)
@@ -178,9 +174,7 @@ def test_real_causes(
     assert chosen["time_ns"].sum() / windows / 1e6 == pytest.approx(ms_per_step, rel=0.01)
 
 
-def test_copies_out_of_buckets_on_a_real_gpu(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_copies_out_of_buckets_on_a_real_gpu(fixtures: Path, database_of: DatabaseOf) -> None:
     """Rank 2 of slow_rank_nccl comes last. In step 4 four sums run in a row, 20.1 ms; copies behind
     each are launched 3 ms after the first began, and start 2 to 6 us after their sum ends."""
     with traceweave.open(database_of(fixtures / "slow_rank_nccl")) as run:

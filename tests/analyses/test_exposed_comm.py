@@ -1,7 +1,5 @@
 """exposed_comm: what each collective costs beyond what compute hides."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows
@@ -19,8 +17,7 @@ def _answer(build: Builder) -> list[tuple[object, ...]]:
 def _three(build: Builder, residual_ns: int | None = 0) -> None:
     """Rank 2 comes last, 30 after rank 1 and 40 after rank 0; the transfer takes 20.
 
-    rank 0  ########====================----        # compute, = waiting, - transfer
-    """
+    rank 0  ########====================----        # compute, = waiting, - transfer"""
     build.world(3, residual_ns)
     build.gpu(0, (0, 115))
     build.gpu(1, (0, 110))

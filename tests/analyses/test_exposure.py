@@ -1,7 +1,5 @@
 """The arithmetic behind all analyses of parallelism, against counting nanosecond by nanosecond."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import duckdb

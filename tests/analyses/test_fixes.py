@@ -1,17 +1,12 @@
 """What fixing a finding is worth: by hand, and the same as what-if says of its scenario."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
-import duckdb
 import pandas as pd
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.analyses.builders import rows, unchanging
-from tests.conftest import Recorded
+from tests.conftest import DatabaseOf, Recorded
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -19,7 +14,7 @@ from traceweave.replay.fixes import fixes
 from traceweave.replay.nodes import HOLDS
 
 
-def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_by_hand(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     with unchanging(empty_run):
         found, (as_it_is, fixed, _) = (rows(empty_run, name) for name in ("findings", "fixes"))
@@ -44,7 +39,7 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
 
 
 @nightly
-def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_the_first_n_are_replayed_together(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     slow, transfer = "rank=1 kind=compute like=median", "op=all_reduce times=0"
     as_it_is, *found = fixes(empty_run, [slow, transfer, "rank=9 times=0"])
@@ -63,7 +58,7 @@ RUNS = ("fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp8")
 
 
 @pytest.fixture(params=at_once(RUNS, RUNS[0]))
-def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> traceweave.Run:
+def run(request: pytest.FixtureRequest, database_of: DatabaseOf) -> traceweave.Run:
     where, name = request.param.split("/", 1)
     return traceweave.open(database_of(request.getfixturevalue(where) / name))
 
@@ -91,9 +86,7 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
 
 
 @nightly
-def test_a_fix_that_adds_nothing_to_the_others_has_no_place(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_fix_that_adds_nothing_to_the_others_has_no_place(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     transfer, again = "op=all_reduce times=0", "kind=transfer times=0.5"
     _, first, *others = fixes(empty_run, [again, transfer])
@@ -103,7 +96,7 @@ def test_a_fix_that_adds_nothing_to_the_others_has_no_place(
 
 
 @nightly
-def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     limit = "kind=transfer times=0"
     [alone] = fixes(empty_run, [], [limit])
@@ -115,8 +108,7 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
 @nightly
 def test_what_another_finding_claims_is_not_counted_twice(recorded: Recorded) -> None:
     """In slow_rank_2x2_gloo poor_overlap claims transfer that the scenario of communication_bound
-    removes.
-    """
+    removes."""
     run = recorded("slow_rank_2x2_gloo")
     found = run.findings().set_index("rule")
     gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]

@@ -1,7 +1,5 @@
 """FLOPs and bytes of single calls, worked out by hand, and what cannot be counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from math import prod
@@ -166,16 +164,14 @@ def test_packed_sequences_are_not_counted() -> None:
         ("aten::mm", "[[9000000000,9000000000],[9000000000,2]]", '["float","float"]', None),
         ("aten::convolution", "[[2,3,8,8],[6,3,3,3],[]]", '["float","float",""]', None),
         (
-            "aten::_flash_attention_forward",
-            json.dumps([[1, 2, 0, 4]] * 3),
-            '["float","float","float"]',
-            None,
+            "aten::_flash_attention_forward", json.dumps([[1, 2, 0, 4]] * 3),
+            '["float","float","float"]', None,
         ),
         ("aten::_scaled_mm", "[[2,3],[3,4]]", '["c10::Float4_e2m1fn_x2","c10::Half"]', None),
         ("aten::_scaled_dot_product_flash_attention", "[[2,3],[2,3]]", '["float","float"]', None),
         ("aten::mm", "[[2,3],[3,4]]", '["float","float"]', '["[[[[","(("]' + " " * 300),
     ],
-)
+)  # fmt: skip
 def test_arguments_that_do_not_fit_have_a_reason_and_no_number(
     name: str, dims: str, types: str, concrete: str | None
 ) -> None:

@@ -1,8 +1,6 @@
 """Traces against what torch's own FlopCounterMode counted on the same models, and against the
 arithmetic of models whose sizes are known."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.analyses.builders import Builder, rows, told
 
 

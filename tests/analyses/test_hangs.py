@@ -1,7 +1,5 @@
 """`hangs`: the ranks that keep a stuck job from going on, of real jobs with a fault injected."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

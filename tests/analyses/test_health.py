@@ -1,7 +1,5 @@
 """health: one screen, its numbers those of the analyses that it names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -18,8 +16,7 @@ from traceweave.store.empty import create_tables
 def _run(build: Builder) -> None:
     """Two ranks, two steps; rank 1 computes 20 us longer in the second.
 
-    Per step: 40 us compute, 20 us all-reduce, 20 us copy, 20 us of nothing (launched late).
-    """
+    Per step: 40 us compute, 20 us all-reduce, 20 us copy, 20 us of nothing (launched late)."""
     for rank in (0, 1):
         build.rank(rank)
         for number in (0, 1):

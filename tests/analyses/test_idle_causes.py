@@ -1,7 +1,5 @@
 """idle_causes: the idle time of breakdown, by the causes of gaps."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows, told, unchanging

@@ -1,7 +1,5 @@
 """Analyses as functions of SQL: on real traces, the same rows as asking for them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -106,10 +104,7 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
     ("query", "message"),
     [
         ("FROM gaps(min_gap := 3)", "gaps has no parameter 'min_gap'; did you mean 'min_gap_ns'?"),
-        (
-            "FROM gaps(min_gap_ns := 'x')",
-            "min_gap_ns takes a whole number of ns, or a time",
-        ),
+        ("FROM gaps(min_gap_ns := 'x')", "min_gap_ns takes a whole number of ns, or a time"),
         ("FROM gaps(min_gap_ns := 1.5)", "a time such as 100us, not 1.5; default: 1000"),
         ("FROM gaps(per := 'steam')", "parameter per cannot be 'steam'; did you mean 'stream'?"),
         ("FROM gaps(1, 2, 3, 4, 5)", "gaps takes each of its parameters once: per, min_gap_ns"),

@@ -1,7 +1,5 @@
 """What Inspector measured beside what the traces say, worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows, told

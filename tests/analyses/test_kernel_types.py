@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.analyses.builders import Builder, rows
 
 KINDS = ("compute", "communication", "memory")
@@ -43,11 +41,9 @@ def test_steps_cut_ops_at_their_edges(build: Builder) -> None:
     build.gpu(0, (0, 30))
     build.gpu(0, (15, 40), "communication", stream=8)
     assert _answer(build) == {
-        (1, "compute"): 15,
-        (1, "compute overlapping communication"): 5,
-        (2, "compute overlapping communication"): 10,
-        (2, "communication"): 10,
-    }
+        (1, "compute"): 15, (1, "compute overlapping communication"): 5,
+        (2, "compute overlapping communication"): 10, (2, "communication"): 10,
+    }  # fmt: skip
 
 
 def test_the_rows_agree_with_the_breakdown(build: Builder) -> None:

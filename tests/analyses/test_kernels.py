@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows, told
@@ -29,10 +27,8 @@ def test_every_column_by_name(two_ranks: Builder) -> None:
         "slowest_rank": 1, "slowest_p50_ns": 40, "rank_spread": 2.0, "note": None,
     }  # fmt: skip
     assert (all_reduce["kernel"], all_reduce["ranks"], all_reduce["rank_spread"]) == (
-        "all_reduce",
-        1,
-        None,
-    )
+        "all_reduce", 1, None,
+    )  # fmt: skip
     assert all_reduce["note"] == "one rank: no spread"
     assert (other["kernel"], other["total_ns"], other["stddev_ns"]) == ("gemm_b", 8, None)
 

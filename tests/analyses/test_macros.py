@@ -1,7 +1,5 @@
 """The shared macros against oracles that count nanoseconds one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 from math import ceil

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.analyses.builders import Builder, rows, told
 from tests.analyses.memory_events import memory_event
 from tests.conftest import Recorded

@@ -1,7 +1,5 @@
 """Messages that go round a ring, as in ring attention, are not those of a pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -69,11 +67,8 @@ def test_gpus_of_different_models_are_measured_by_their_own_peaks(build: Builder
     _two_steps(build, 1, "NVIDIA A100-SXM4-80GB")
     run = rows(build.con, "mfu")[0]
     assert (run["rank"], run["gpu_name"], run["peak_tflops"], run["windows"]) == (
-        None,
-        None,
-        None,
-        4,
-    )
+        None, None, None, 4,
+    )  # fmt: skip
     assert run["mfu"] == pytest.approx(16e9 / (30e-6 * (989.5e12 + 312e12)))
     assert run["note"] is None
 

@@ -1,12 +1,10 @@
 """A statement that says what it needs has no rows without, and is not planned then."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.analyses.builders import Builder, rows
@@ -39,9 +37,7 @@ def test_a_statement_has_no_rows_without_what_it_needs(statement: Statement) -> 
 
 
 @nightly
-def test_a_relation_has_no_rows_without_those_of_its_table(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_relation_has_no_rows_without_those_of_its_table(empty_run: Connection) -> None:
     views = dict(empty_run.execute("SELECT view_name, sql FROM duckdb_views()").fetchall())
     public = {relation.name for relation in public_relations()}
     for relation, table in ROWS_OF.items():

@@ -1,7 +1,5 @@
 """overlap: what is hidden, what could have been and what that gains, by hand and on real runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
@@ -163,11 +161,8 @@ def test_a_copy_that_compute_is_behind_and_one_before_a_late_launch(build: Build
     found = rows(build.con, "overlap")
     assert _us(_row(found, op="copy"), WHY) == [20, 0, 40, 0]
     assert _us(_row(found, op="idle"), WHY) == [
-        pytest.approx(26, abs=5),
-        0,
-        0,
-        pytest.approx(4, abs=5),
-    ]
+        pytest.approx(26, abs=5), 0, 0, pytest.approx(4, abs=5),
+    ]  # fmt: skip
     assert _row(found, op=None)["exposed_ns"] == 90 * US
 
 

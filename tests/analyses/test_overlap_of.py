@@ -1,7 +1,5 @@
 """overlap_of: two selections by hand; on real runs it counts as breakdown does (one_partition)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows

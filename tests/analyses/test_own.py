@@ -1,7 +1,5 @@
 """An analysis of one's own: the one that the documentation shows, and what is wrong with others."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -263,15 +261,13 @@ def test_a_file_of_the_folder_that_is_none_is_named(
         ("SELECT nope AS evidence", 'often_late cannot be run .*column "?nope'),
         pytest.param("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run", marks=nightly),
         pytest.param(
-            "SELECT 1 AS evidence; SELECT 2",
-            "an analysis or a rule is one SELECT",
-            marks=nightly,
+            "SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT", marks=nightly,
         ),
         ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
         pytest.param("FROM {{ ref() }}", "no such analysis: ''", marks=nightly),
         ("FROM {{ rule('often_late') }}", "often_late reads itself, by what it reads"),
     ],
-)
+)  # fmt: skip
 def test_a_rule_that_cannot_be_run_is_named(
     folder: Path, run: traceweave.Run, sql: str, message: str
 ) -> None:

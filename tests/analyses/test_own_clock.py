@@ -1,7 +1,5 @@
 """What one rank did is measured on its own clock, whatever drift was fitted to it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -2,10 +2,7 @@
 
 The truth is computed from the executed program, without SQL: which kernel was told to wait for
 which collective, which kernels belong to the backward pass. All clocks are perfect and `clocks` is
-emptied, so every answer has to be exact.
-"""
-
-from __future__ import annotations
+emptied, so every answer has to be exact."""
 
 import shutil
 from collections.abc import Callable, Iterator

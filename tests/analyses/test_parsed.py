@@ -1,7 +1,5 @@
 """Parsed statements serve every run that a process asks, whatever became of the first."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

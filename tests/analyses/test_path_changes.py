@@ -1,17 +1,13 @@
 """Where the critical path changes rank, worked out by hand."""
 
-from __future__ import annotations
-
-import duckdb
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.analyses.builders import rows
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 
 
-def test_it_changes_at_the_collective_from_the_last_to_arrive(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_it_changes_at_the_collective_from_the_last_to_arrive(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     (change,) = rows(empty_run, "path_changes")
     assert (change["from_rank"], change["to_rank"], change["at_ns"]) == (1, 2, 30 * US)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows, told
@@ -39,13 +37,7 @@ def test_ranges_are_projected_on_the_work_launched_in_them(build: Builder) -> No
 
 @pytest.mark.parametrize(
     ("kind", "want"),
-    [
-        ("any", ["a", "n"]),
-        ("annotation", ["a"]),
-        ("nvtx", ["n"]),
-        ("op", ["o"]),
-        ("python", ["p"]),
-    ],
+    [("any", ["a", "n"]), ("annotation", ["a"]), ("nvtx", ["n"]), ("op", ["o"]), ("python", ["p"])],
 )
 def test_the_kind_of_range_is_chosen(build: Builder, kind: str, want: list[str]) -> None:
     build.rank(0)

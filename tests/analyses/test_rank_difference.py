@@ -1,7 +1,5 @@
 """rank_difference: what one rank does more, longer or alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows

@@ -1,7 +1,5 @@
 """The verdict on records: damage of public reports, rebuilt by hand and done to real runs."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -277,21 +275,17 @@ def _one_step_less(events: Events, chance: random.Random) -> None:
     [
         (_start_before_launch, "impossible times", "GPU ops in step"),
         pytest.param(
-            _no_launches,
-            "no launches",
-            "have no record of the call that launched them",
+            _no_launches, "no launches", "have no record of the call that launched them",
             marks=nightly,
         ),
         (_no_metadata, "no metadata", "3 of 6 NCCL kernels tell neither group nor size"),
         pytest.param(_one_long_op, "one op", "of the time that the GPU is busy", marks=nightly),
         pytest.param(
-            _one_step_less,
-            "fewer steps",
-            "recorded 5 of 6 steps that other ranks did",
+            _one_step_less, "fewer steps", "recorded 5 of 6 steps that other ranks did",
             marks=nightly,
         ),
     ],
-)
+)  # fmt: skip
 def test_what_is_damaged_is_named(
     corpus: Path, tmp_path: Path, damage: Damage, kind: str, says: str
 ) -> None:
@@ -326,8 +320,7 @@ def _not_of_nccl(events: Events, chance: random.Random) -> None:
 
 def test_kernels_of_other_libraries_lack_nothing(corpus: Path, tmp_path: Path) -> None:
     """A run on B200 said of 73 sums by torch's symmetric memory that they were NCCL's and told
-    no group, as the one that was NCCL's did.
-    """
+    no group, as the one that was NCCL's did."""
     traces = _damaged(corpus / "cases" / "overrun_ref", tmp_path, _not_of_nccl, "rank1.json.gz")
     with _ingested(traces, tmp_path) as run:
         evidence = run.con.execute(
@@ -388,8 +381,7 @@ def test_damage_never_changes_an_answer_in_silence(
     corpus: Path, tmp_path: Path, name: str, damage: Damage
 ) -> None:
     """One rank is damaged: shares stay within 1 % of the step, or steps or a rank are unknown. What
-    was cut to the next op's start counts with the pause before that, and says so.
-    """
+    was cut to the next op's start counts with the pause before that, and says so."""
     (tmp_path / "whole").mkdir()
     with _ingested(corpus / name, tmp_path / "whole") as run:
         whole = _shares(run)

@@ -1,8 +1,6 @@
 """How much the dependency graph explains: by hand, on real runs that record little and much."""
 
-from __future__ import annotations
-
-import duckdb
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.analyses.builders import Builder, rows, told
 from tests.conftest import Recorded
@@ -11,7 +9,7 @@ from tests.replay import by_hand
 from traceweave.report.sections.worth import load_worth
 
 
-def test_a_delay_that_nothing_explains_is_counted(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_a_delay_that_nothing_explains_is_counted(empty_run: Connection) -> None:
     run = Builder(empty_run)
     run.rank(0)
     call = run.launch(0, (0, 5_000))
@@ -23,9 +21,7 @@ def test_a_delay_that_nothing_explains_is_counted(empty_run: duckdb.DuckDBPyConn
     assert told(run.con, "replay_quality", columns) == [(60_000, 1 - 60 / 134, 2, 1.0, 0)]
 
 
-def test_a_graph_by_hand_is_explained_but_for_its_launches(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_graph_by_hand_is_explained_but_for_its_launches(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     found = rows(empty_run, "replay_quality")
     assert [r["explained"] for r in found] == [1.0, 1.0, 1.0]

@@ -1,7 +1,5 @@
 """How analyses read the rows of others, and when those are computed again."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers in the sentences of analyses: the functions that SQL calls write as words.py does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import duckdb
@@ -42,12 +40,9 @@ def test_sentences_made_in_sql_have_the_same_numbers(
     assert len(rows) == len(numbers)
     for value, *written in rows:
         assert written == [
-            words.duration(value),
-            words.size(value),
-            words.number(value),
-            words.percent(value),
+            words.duration(value), words.size(value), words.number(value), words.percent(value),
             words.about(value, "gap"),
-        ]
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

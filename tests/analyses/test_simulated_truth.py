@@ -1,10 +1,7 @@
 """A simulated run, written as Kineto traces and read back, against what the simulator knows.
 
 The truth is computed by the simulator from its own timeline, without SQL. All clocks are perfect
-and `clocks` says so, so every answer has to be exact.
-"""
-
-from __future__ import annotations
+and `clocks` says so, so every answer has to be exact."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -110,11 +107,8 @@ def test_tails(simulated: Truth, woven: duckdb.DuckDBPyConnection) -> None:
     for (op, bytes_from), calls in truth.groupby(["op", "bytes_from"]):
         instances = calls.drop_duplicates("collective_id")
         row: dict[str, object] = {
-            "op": op,
-            "bytes_from": bytes_from,
-            "instances": len(instances),
-            "calls": len(calls),
-        }
+            "op": op, "bytes_from": bytes_from, "instances": len(instances), "calls": len(calls),
+        }  # fmt: skip
         for name, values in (
             ("duration", calls["duration_ns"]),
             ("wait", calls["wait_ns"]),

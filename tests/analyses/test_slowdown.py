@@ -1,7 +1,5 @@
 """The slowdown by stragglers, worked out by hand, and on simulated runs with a known cause."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import duckdb

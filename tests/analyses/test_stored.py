@@ -1,7 +1,5 @@
 """Answers that ingest keeps in the database: equal to fresh ones, or not looked at."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

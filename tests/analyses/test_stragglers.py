@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 
@@ -373,15 +371,11 @@ def test_waiting_in_its_own_group_is_no_cause(build: Builder) -> None:
     build.gpu(1, (180_000, 200_000), category="communication")
     got = {row["rank"]: row for row in rows(build.con, "stragglers")}
     assert (got[1]["cause"], got[1]["times_last"], got[1]["caused_wait_ns"]) == (
-        "compute",
-        1,
-        130_000,
-    )
+        "compute", 1, 130_000,
+    )  # fmt: skip
     assert (got[0]["cause"], got[0]["cause_share"], got[0]["caused_wait_ns"]) == (
-        "unknown_idle",
-        1.0,
-        10_000,
-    )
+        "unknown_idle", 1.0, 10_000,
+    )  # fmt: skip
 
 
 def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:

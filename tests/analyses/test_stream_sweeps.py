@@ -1,7 +1,5 @@
 """Idle times and queues of a stream, against counting moment by moment."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np
@@ -27,11 +25,9 @@ def test_a_stream_waits_for_the_host_or_for_something_else(
     # of ops that are equal in time any may be the next one
     ops = list({span: (span, called) for span, called in ops}.values())
     got = stream_idle(
-        _column([start for (start, _), _ in ops]),
-        _column([end for (_, end), _ in ops]),
-        _column([called for _, called in ops]),
-        _column([delay]),
-    )
+        _column([start for (start, _), _ in ops]), _column([end for (_, end), _ in ops]),
+        _column([called for _, called in ops]), _column([delay]),
+    )  # fmt: skip
     ops.sort()
     waits: list[tuple[str, int]] = []
     free = ops[0][0][1]

@@ -1,7 +1,5 @@
 """The sweeps that SQL calls, against oracles and against each other."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pytest

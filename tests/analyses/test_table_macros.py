@@ -1,7 +1,5 @@
 """Analyses as macros in the database: DuckDB alone gives the rows that traceweave gives."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -208,19 +206,14 @@ def test_the_sql_is_printed_for_whoever_wants_it(
     "words",
     at_once(
         [
-            *INSTALLED,
-            "kernels rank=1 per=class",
-            "alpha_beta min_span=1.5",
+            *INSTALLED, "kernels rank=1 per=class", "alpha_beta min_span=1.5",
             "launches slow_call_ns=10us",
         ],
         *("groups", "kernels rank=1 per=class"),
     ),
-)
+)  # fmt: skip
 def test_the_sql_of_an_analysis_gives_its_rows_in_duckdb_alone(
-    capsys: pytest.CaptureFixture[str],
-    corpus: Path,
-    database_of: Callable[..., Path],
-    words: str,
+    capsys: pytest.CaptureFixture[str], corpus: Path, database_of: Callable[..., Path], words: str
 ) -> None:
     name, *values = words.split()
     database = database_of(corpus / "kineto" / "megatron_tp2")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.analyses.builders import Builder, rows, told
@@ -45,29 +43,11 @@ def test_an_operation_without_partners_has_durations_only(build: Builder) -> Non
     build.collective({0: (50, 70)}, group_id=None, bytes_=None, matched=False)
     [row] = rows(build.con, "tails")
     assert {name for name, value in row.items() if value is None} == {
-        "group_id",
-        "bytes_from",
-        "bytes_to",
-        "wait_p50_ns",
-        "wait_p95_ns",
-        "wait_p99_ns",
-        "wait_max_ns",
-        "transfer_p50_ns",
-        "transfer_p95_ns",
-        "transfer_p99_ns",
-        "transfer_max_ns",
-        "last_rank",
-        "last_rank_share",
-        "transfer_min_p50_ns",
-        "wait_free_p99_ns",
-        *TAIL,
-        "below_resolution_share",
-        "slowest_step",
-        "algorithm",
-        "protocol",
-        "note",
-        "link",
-    }
+        "group_id", "bytes_from", "bytes_to", "wait_p50_ns", "wait_p95_ns", "wait_p99_ns",
+        "wait_max_ns", "transfer_p50_ns", "transfer_p95_ns", "transfer_p99_ns", "transfer_max_ns",
+        "last_rank", "last_rank_share", "transfer_min_p50_ns", "wait_free_p99_ns", *TAIL,
+        "below_resolution_share", "slowest_step", "algorithm", "protocol", "note", "link",
+    }  # fmt: skip
     assert (row["duration_p50_ns"], row["duration_max_ns"]) == (20, 30)
     assert (row["instances"], row["calls"], row["unmatched_calls"]) == (0, 2, 2)
 
@@ -121,11 +101,8 @@ def test_percentiles_are_nearest_ranks(build: Builder) -> None:
         build.collective({0: (0, duration)})
     [row] = rows(build.con, "tails")
     assert [row[f"duration_{name}_ns"] for name in ("p50", "p95", "p99", "max")] == [
-        50,
-        95,
-        99,
-        100,
-    ]
+        50, 95, 99, 100,
+    ]  # fmt: skip
     assert row["tail_ratio"] == 99 / 50
 
 

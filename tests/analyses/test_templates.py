@@ -1,7 +1,5 @@
 """What templates may ask for, and what is said of those that cannot be rendered."""
 
-from __future__ import annotations
-
 import pytest
 
 from traceweave.analyses.parameters import Value

@@ -1,7 +1,5 @@
 """Small databases are asked by one thread, large ones and run folders by one per core."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,10 +1,7 @@
 """Files of every format, and what damages them: a row of files.tsv names both.
 
 A damage is steps, one after the other: `zero 30 4096` puts 4,096 zeros at 30 % of the file, `cut
-50` leaves half of it. What is random is so by the name of the attack, each time alike.
-"""
-
-from __future__ import annotations
+50` leaves half of it. What is random is so by the name of the attack, each time alike."""
 
 import gzip
 import json

@@ -1,10 +1,7 @@
 """Damaged files: each has its status, loses nothing unsaid, and takes no other file down.
 
 files.tsv names what is done to a file of some format (files.py does it) and the status it then has.
-A third of them is looked at each time, the others at night.
-"""
-
-from __future__ import annotations
+A third of them is looked at each time, the others at night."""
 
 import csv
 import json
@@ -40,10 +37,7 @@ def others(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::60]), ids=[row[0] for row in ROWS])
 def test_a_damaged_file_has_its_status_and_takes_no_other_down(
-    others: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    row: tuple[str, str, str, str],
+    others: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], row: tuple[str, str, str, str]
 ) -> None:
     attack, base, damage, status = row
     path = others / NAMES[base]
@@ -51,15 +45,10 @@ def test_a_damaged_file_has_its_status_and_takes_no_other_down(
 
     code = main(
         [
-            "ingest",
-            "--no-verdict",
-            str(others),
-            "-o",
-            str(tmp_path / "run.duckdb"),
-            "--one-run",
+            "ingest", "--no-verdict", str(others), "-o", str(tmp_path / "run.duckdb"), "--one-run",
             "-q",
         ]
-    )
+    )  # fmt: skip
 
     # what the verdict on the records says is no matter of the file's status
     said = [

@@ -1,7 +1,5 @@
 """A database or a run folder that somebody else made: it reads no file of whoever opens it."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Whatever writes can be killed at any moment, here and in object storage."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 The steps of `ulimit -v` are a corpus ingest where the corpus is there, one of a fixture elsewhere.
 """
 
-from __future__ import annotations
-
 import copy
 import errno
 import os
@@ -19,6 +17,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tests.conftest import Captured
 from tests.marks import at_once, first_at_once, nightly
 from tests.robustness.kills import left_beside
 from tests.robustness.loading import RUN
@@ -102,7 +101,7 @@ def test_memory_that_runs_out_ends_the_ingest_and_keeps_the_old_database(
     traces: Path,
     database: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
     where: str,
     error: BaseException,
 ) -> None:
@@ -125,10 +124,7 @@ def test_memory_that_runs_out_ends_the_ingest_and_keeps_the_old_database(
 
 @nightly
 def test_duckdb_that_gets_too_little_memory_says_what_to_lower(
-    fixtures: Path,
-    database: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    fixtures: Path, database: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     before = database.read_bytes()
     monkeypatch.setattr(draft, "DRAFT_MEMORY_MIB", (4, 1))
@@ -137,19 +133,12 @@ def test_duckdb_that_gets_too_little_memory_says_what_to_lower(
     assert (
         main(
             [
-                "ingest",
-                "--no-verdict",
-                "--replace",
-                str(trace),
-                "-o",
-                str(database),
-                "-q",
-                "-j",
+                "ingest", "--no-verdict", "--replace", str(trace), "-o", str(database), "-q", "-j",
                 "4",
             ]
         )
         == 3
-    )
+    )  # fmt: skip
 
     (line,) = capsys.readouterr().err.splitlines()
     assert "lower -j, which was 4, or give it more memory: -j 4 takes up to 428 MB" in line
@@ -158,11 +147,7 @@ def test_duckdb_that_gets_too_little_memory_says_what_to_lower(
 
 @pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
 def test_threads_that_cannot_be_started_end_it_at_once(
-    traces: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    target: str,
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured, target: str
 ) -> None:
     class NoThread(threading.Thread):
         def start(self) -> None:
@@ -179,10 +164,7 @@ def test_threads_that_cannot_be_started_end_it_at_once(
 
 @nightly
 def test_what_nobody_foresaw_is_a_defect_and_takes_no_other_file_down(
-    traces: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     load = kineto.load
 
@@ -223,10 +205,7 @@ def test_as_many_files_at_a_time_as_fit(monkeypatch: pytest.MonkeyPatch) -> None
 
 @nightly
 def test_a_run_is_loaded_where_memory_is_too_little_for_its_verdict(
-    traces: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     monkeypatch.setattr(analyses, "keep_answers", raising(MemoryError()))
     run = tmp_path / "run.duckdb"
@@ -292,8 +271,7 @@ def _limited(mib: int, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command that may have so much address space, for a minute; a crash says where.
 
     A shell sets the limit: Python of our own between fork and exec (`preexec_fn`) may crash, since
-    this process has threads.
-    """
+    this process has threads."""
     limited = ["sh", "-c", f'ulimit -v {mib << 10} && exec "$@"', "sh", *RUN, *arguments]
     environment = {**os.environ, "PYTHONFAULTHANDLER": "1"}
     return subprocess.run(limited, capture_output=True, text=True, timeout=60, env=environment)

@@ -1,7 +1,5 @@
 """No command writes over what it reads, nor over what is not of the kind that it writes."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import Captured
 from tests.marks import at_once, nightly
 from traceweave.cli.main import main
 from traceweave.errors import UsageError
@@ -18,10 +17,7 @@ from traceweave.places import place_of
 from traceweave.targets import FileKind, check_target, kind_of
 
 TABLE = Path(__file__).with_name("outputs.tsv").read_text(encoding="utf-8").splitlines()
-AT_ONCE = (
-    "check {run} --rules {rules} --baseline",
-    "ingest {trace}",
-)
+AT_ONCE = ("check {run} --rules {rules} --baseline", "ingest {trace}")
 COMMANDS = [
     pytest.param(*row, id=row[0], marks=() if row[0].startswith(AT_ONCE) else nightly)
     for row in ([*line.split("\t"), ""][:2] for line in TABLE if not line.startswith("#"))
@@ -93,7 +89,7 @@ ONLY_IF_READ = {"rules": "{rules}", "sql": "{sql}"}
 
 @pytest.mark.parametrize(("command", "may"), COMMANDS)
 def test_no_input_is_written_over(
-    command: str, may: str, made: dict[str, Path], capsys: pytest.CaptureFixture[str]
+    command: str, may: str, made: dict[str, Path], capsys: Captured
 ) -> None:
     before = contents(made["run"].parent)
     words = command.split()
@@ -109,9 +105,7 @@ def test_no_input_is_written_over(
     assert contents(made["run"].parent) == before
 
 
-def test_no_default_name_is_an_input(
-    made: dict[str, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_default_name_is_an_input(made: dict[str, Path], capsys: Captured) -> None:
     page = made["database_named_as_a_page"]
     before = page.read_bytes()
     assert main(["report", str(page)]) == 2
@@ -177,9 +171,7 @@ def test_and_so_do_the_others(arguments: str, made: dict[str, Path], tmp_path: P
         assert main([w.replace("\\s", " ").format(**named) for w in arguments.split()]) == 0
 
 
-def test_the_demo_takes_no_trace_for_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_demo_takes_no_trace_for_its_own(tmp_path: Path, capsys: Captured) -> None:
     mine = tmp_path / "traces" / "rank0.json.gz"
     mine.parent.mkdir()
     mine.write_bytes(b"mine")

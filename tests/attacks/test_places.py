@@ -1,7 +1,5 @@
 """Places elsewhere: what goes wrong there is one line without secrets, and no file is lost."""
 
-from __future__ import annotations
-
 import errno
 import http.server
 import os
@@ -162,16 +160,9 @@ def rank_files(fixtures: Path) -> list[Path]:
 
 def added(trace: Path, run: Path) -> subprocess.Popen[str]:
     command = [
-        sys.executable,
-        "-m",
-        "traceweave",
-        "ingest",
-        "--no-verdict",
-        str(trace),
-        "-o",
-        str(run),
+        sys.executable, "-m", "traceweave", "ingest", "--no-verdict", str(trace), "-o", str(run),
         "--add",
-    ]
+    ]  # fmt: skip
     command += ["-q", str(trace), "-o", str(run)]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 

@@ -1,10 +1,7 @@
 """Requests to the explorer that nobody's browser makes: each has its status, none a traceback.
 
 requests.tsv has one a row. `{x*5000}` stands for as many times that text, `{secret}` for the path
-of a script of the user, `{bytes}` for what is no UTF-8.
-"""
-
-from __future__ import annotations
+of a script of the user, `{bytes}` for what is no UTF-8."""
 
 import csv
 import http.client

@@ -1,10 +1,7 @@
 """SQL of somebody who wants more than the rows of the run: every statement has its one outcome.
 
 `=` is an answer that holds nothing of another file; all else is what the refusal says. The rest of
-the folder of the database, and the database itself, stay as they are.
-"""
-
-from __future__ import annotations
+the folder of the database, and the database itself, stay as they are."""
 
 import csv
 import re

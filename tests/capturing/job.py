@@ -7,8 +7,6 @@ FOLDER/<scenario>; ranks 0 and 1 say that they are one host, 2 and 3 another. Ev
 happened as FOLDER/rank<R>.json: per scenario how long it took, what it logged, and what it raised.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """The capture helper in real jobs of 4 ranks: what it writes, and what it does when ranks fail."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Exchanges of probes between processes: who asks whom, and what is answered."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

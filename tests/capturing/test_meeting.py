@@ -1,7 +1,5 @@
 """Ranks that meet over a store, here as threads."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """Rules files of tests, and what checking them says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from textwrap import dedent
 
-import duckdb
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.analyses.builders import Builder
@@ -47,10 +45,7 @@ def rules_file(folder: Path, text: str) -> Path:
 
 
 def checked(
-    con: duckdb.DuckDBPyConnection,
-    folder: Path,
-    text: str,
-    baseline: duckdb.DuckDBPyConnection | None = None,
+    con: Connection, folder: Path, text: str, baseline: Connection | None = None
 ) -> CheckResult:
     return check_run(
         con, read_rules(rules_file(folder, text)), baselines=[baseline] if baseline else []

@@ -1,7 +1,5 @@
 """Runs that rules are asked of."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rules about the change since a baseline."""
 
-from __future__ import annotations
-
 import csv
 import io
 import xml.etree.ElementTree as ET
@@ -9,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.checks.asking import COMPUTE, EXAMPLE, HEAD, another_gpu, checked, one_gpu, rules_file
@@ -39,7 +37,7 @@ CHANGE = """
     [('"10 %"', "ok"), ('"39 ns"', "crossed"), ("40", "ok"), ('"9 %"', "crossed")],
 )
 def test_changes_are_limited_in_percent_or_in_units(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path, increase: str, result: str
+    run: Connection, tmp_path: Path, increase: str, result: str
 ) -> None:
     with run_of(gemm=440) as slower:
         found = checked(slower, tmp_path, CHANGE.format(increase=increase), run)
@@ -50,7 +48,7 @@ def test_changes_are_limited_in_percent_or_in_units(
 
 
 @nightly
-def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_rules_may_ask_what_compare_tests(run: Connection, tmp_path: Path) -> None:
     rules = """
     [[rule]]
     name = "steps became slower"
@@ -99,7 +97,7 @@ def test_rules_may_ask_what_compare_tests(run: duckdb.DuckDBPyConnection, tmp_pa
     ],
 )
 def test_what_cannot_be_asked_of_a_comparison_is_said(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path, keys: str, message: str
+    run: Connection, tmp_path: Path, keys: str, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         checked(run, tmp_path, f"[[rule]]\nname = 'a'\nmax = 1\n{keys}", run)
@@ -170,9 +168,7 @@ def test_runs_that_are_not_comparable_fail_what_compares_them(tmp_path: Path) ->
 
 
 @nightly
-def test_a_rule_says_which_change_of_the_step_counts(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_rule_says_which_change_of_the_step_counts(run: Connection, tmp_path: Path) -> None:
     rule = "compare = 'step'\nsql = \"SELECT count(*) FROM rows WHERE verdict = 'slower'\"\nmax = 0"
     # 50 ns of 1000
     with run_of(lengths=(1500, 1060, 1040, 1050, 700)) as slower:
@@ -206,17 +202,13 @@ def test_a_v100_is_not_checked_against_an_a100(
     out, err = capsys.readouterr()
     assert err.startswith("Not comparable: GPU model")
     assert {row["result"] for row in csv.DictReader(io.StringIO(out))} <= {
-        "ok",
-        "crossed",
-        "no value",
-    }
+        "ok", "crossed", "no value",
+    }  # fmt: skip
     # a step of the V100 takes longer
     assert code == 1
 
 
-def test_what_needs_a_baseline_is_skipped_without_one(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_what_needs_a_baseline_is_skipped_without_one(run: Connection, tmp_path: Path) -> None:
     compare = HEAD.replace("'r'", "'c'").replace('"r"', '"c"')
     compare += 'compare = "kernels"\ncolumn = "item"\naggregate = "count"\nmax = 0\n'
 
@@ -234,7 +226,7 @@ def test_what_needs_a_baseline_is_skipped_without_one(
 
 
 def test_a_baseline_without_the_number_says_why(
-    run: duckdb.DuckDBPyConnection, empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+    run: Connection, empty_run: Connection, tmp_path: Path
 ) -> None:
     rule = 'sql = "SELECT max(rank) FROM ranks"\nmax_increase = 1\nmax = 9'
     change, value = checked(run, tmp_path, HEAD + rule, empty_run).outcomes[::-1]
@@ -268,7 +260,7 @@ def test_a_comparison_that_cannot_tell_is_not_ok(
     assert (suite.attrib["failures"], suite.attrib["skipped"]) == ("0", "1")
 
 
-def test_a_comparison_that_can_tell_is_ok(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_a_comparison_that_can_tell_is_ok(run: Connection, tmp_path: Path) -> None:
     rule = "compare = 'step'\nsql = \"SELECT count(*) FROM rows WHERE verdict = 'slower'\"\nmax = 0"
     rule += "\nsmallest_change = '5 %'"
     with run_of(lengths=(1500, 1012, 992, 1002, 700)) as new:
@@ -276,7 +268,7 @@ def test_a_comparison_that_can_tell_is_ok(run: duckdb.DuckDBPyConnection, tmp_pa
 
 
 @nightly
-def test_a_change_is_named_with_what_it_was(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_a_change_is_named_with_what_it_was(run: Connection, tmp_path: Path) -> None:
     rule = 'analysis = "kernels"\ncolumn = "total_ns"\naggregate = "sum"\nmax_increase = "5 %"'
     with run_of(gemm=440) as slower:
         [outcome] = checked(slower, tmp_path, HEAD + rule, run).outcomes

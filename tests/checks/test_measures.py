@@ -1,29 +1,22 @@
 """What rules measure: columns of analyses, SQL, scenarios; numbers that are not there."""
 
-from __future__ import annotations
-
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
-from tests.checks.asking import (
-    HEAD,
-    checked,
-    rules_file,
-)
+from tests.checks.asking import HEAD, checked, rules_file
 from tests.marks import first_at_once
 from traceweave.checks import junit_xml
 from traceweave.checks.counted import rows_behind
 from traceweave.errors import QueryError, TraceweaveError, UsageError
 
 
-def test_columns_of_analyses_and_sql_are_measured(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_columns_of_analyses_and_sql_are_measured(run: Connection, tmp_path: Path) -> None:
     found = checked(
         run,
         tmp_path,
@@ -84,7 +77,7 @@ def test_columns_of_analyses_and_sql_are_measured(
 
 
 def test_percentiles_are_the_nearest_rank_as_in_the_analyses(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
+    run: Connection, tmp_path: Path
 ) -> None:
     # 1500, 1010, 990 and 1000 ns: between the two in the middle lies 1005, which none of them took
     rule = """
@@ -119,9 +112,7 @@ def test_a_rule_in_sql_is_about_the_rows_of_its_from(sql: str, behind: object) -
     assert behind in (found, found and found[1])
 
 
-def test_a_failing_rule_in_sql_names_its_rows(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_failing_rule_in_sql_names_its_rows(run: Connection, tmp_path: Path) -> None:
     found = checked(
         run,
         tmp_path,
@@ -147,7 +138,7 @@ def test_a_failing_rule_in_sql_names_its_rows(
 
 @pytest.mark.parametrize(("optional", "ok"), [("false", False), ("true", True)])
 def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path, optional: str, ok: bool
+    run: Connection, tmp_path: Path, optional: str, ok: bool
 ) -> None:
     found = checked(
         run,
@@ -200,7 +191,7 @@ GIVES_NULL = "the query gives NULL"
     ],
 )
 def test_a_number_that_is_not_there_says_why(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path, body: str, why: str
+    run: Connection, tmp_path: Path, body: str, why: str
 ) -> None:
     [outcome] = checked(run, tmp_path, f"{HEAD}max = 1\n{body}", run).outcomes
 
@@ -227,7 +218,7 @@ def test_a_number_that_is_not_there_says_why(
     ],
 )
 def test_a_number_that_cannot_be_asked_is_said(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path, body: str, message: str
+    run: Connection, tmp_path: Path, body: str, message: str
 ) -> None:
     with pytest.raises(TraceweaveError, match=message) as raised:
         checked(run, tmp_path, f"{HEAD}max = 1\n{body}")

@@ -1,7 +1,5 @@
 """The noise between recordings of one job, which several baselines tell."""
 
-from __future__ import annotations
-
 import math
 import shutil
 from collections.abc import Callable
@@ -10,13 +8,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
-from tests.checks.asking import (
-    COMPUTE,
-    another_gpu,
-    one_gpu,
-    results,
-    rules_file,
-)
+from tests.checks.asking import COMPUTE, another_gpu, one_gpu, results, rules_file
 from tests.comparison.runs import run_of
 from tests.marks import nightly
 from traceweave.checks import check_run, read_rules

@@ -1,7 +1,5 @@
 """What CI sees: the command and its exit code, JUnit, annotations."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -11,35 +9,26 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
-from tests.checks.asking import (
-    COMPUTE,
-    EXAMPLE,
-    HEAD,
-    checked,
-    rules_file,
-)
+from tests.checks.asking import COMPUTE, EXAMPLE, HEAD, checked, rules_file
 from tests.marks import nightly
 from traceweave.checks import junit_xml
 from traceweave.checks.annotations import github, gitlab
 from traceweave.cli.main import main
 
 
-def test_junit_has_a_case_per_limit(run: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_junit_has_a_case_per_limit(run: Connection, tmp_path: Path) -> None:
     text = '[[rule]]\nname = "a <b> \\u0007"\nsql = "SELECT 5"\nmax = 4\nmin = 1\n'
     document = ET.fromstring(junit_xml(checked(run, tmp_path, text), "run & co"))
 
     [suite] = document
     assert suite.attrib == {
-        "name": "traceweave check run & co",
-        "tests": "2",
-        "failures": "1",
-        "errors": "0",
+        "name": "traceweave check run & co", "tests": "2", "failures": "1", "errors": "0",
         "skipped": "0",
-    }
+    }  # fmt: skip
     cases = {case.attrib["name"]: [child.tag for child in case] for case in suite}
     assert cases == {"a <b> �: max 4": ["failure"], "a <b> �: min 1": ["system-out"]}
     assert suite[0][0].attrib == {"message": "a <b> � = 5; limit: max 4", "type": "crossed"}
@@ -85,9 +74,7 @@ def test_a_run_beside_itself_passes(
     assert "crossed" not in capsys.readouterr().out
 
 
-def test_failures_are_annotated_for_github_and_gitlab(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_failures_are_annotated_for_github_and_gitlab(run: Connection, tmp_path: Path) -> None:
     hostile = (
         HEAD.replace('"r"', '"r 100 %"')
         + """sql = '''
@@ -177,9 +164,7 @@ def test_a_truncated_file_is_named_and_the_good_ones_are_not(
     assert found.outcomes[0].where == f"{second.name}: 1"
 
 
-def test_annotations_name_the_line_of_their_rule(
-    run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_annotations_name_the_line_of_their_rule(run: Connection, tmp_path: Path) -> None:
     found = checked(run, tmp_path, HEAD + 'sql = "SELECT 1"\nmax = 1\n\n' + COMPUTE + "max = 0\n")
 
     assert "rules.toml,line=6,title" in github(found, Path("rules.toml"))

@@ -1,18 +1,12 @@
 """Rules files that are wrong, each said in one line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from tests.checks.asking import (
-    HEAD,
-    checked,
-    rules_file,
-)
+from tests.checks.asking import HEAD, checked, rules_file
 from traceweave.checks import read_rules
 from traceweave.cli.main import main
 from traceweave.errors import QueryError, UsageError

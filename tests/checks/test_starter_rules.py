@@ -1,7 +1,5 @@
 """Starter rules, written from a run: what they stop and what they let pass."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
@@ -36,8 +34,7 @@ def test_starter_rules_hold_for_their_run_and_fail_for_a_slower_one(
 
 def slower_rank(traces: Path, folder: Path, rank: int, times: float) -> Path:
     """Return the run of traces in which all compute kernels of a rank take longer than those of the
-    others, which take less: longer ones would run into the next on their stream.
-    """
+    others, which take less: longer ones would run into the next on their stream."""
     folder = folder / "slower"
     folder.mkdir()
     for path in sorted(traces.glob("*.gz")):

@@ -1,7 +1,5 @@
 """traceweave analyze: the catalog, choosing rows and columns, what is said below a table."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_commands import FIXTURES, call
+from tests.conftest import Captured
 from tests.marks import nightly
 from traceweave import analyses
 from traceweave.store.database import connect
@@ -20,9 +19,7 @@ def database(database_of: Callable[..., Path]) -> Path:
     return database_of(FIXTURES / "ddp_gloo_4ranks")
 
 
-def test_the_list_of_analyses_has_the_question_of_every_one(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_list_of_analyses_has_the_question_of_every_one(capsys: Captured) -> None:
     text = call(capsys, "analyze", "--list")[1]
     listed = json.loads(call(capsys, "analyze", "--list", "-f", "json")[1])
 
@@ -34,7 +31,7 @@ def test_the_list_of_analyses_has_the_question_of_every_one(
     assert " -p " not in text
 
 
-def test_one_analysis_is_explained_with_its_columns(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_analysis_is_explained_with_its_columns(capsys: Captured) -> None:
     text = call(capsys, "analyze", "gaps", "--list")[1]
     analysis = analyses.find("gaps")
 
@@ -50,9 +47,7 @@ def test_one_analysis_is_explained_with_its_columns(capsys: pytest.CaptureFixtur
 
 
 @nightly
-def test_the_largest_come_first_if_asked_for(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_the_largest_come_first_if_asked_for(capsys: Captured, database: Path) -> None:
     usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
 
     for name in ("duration_ns", "duration"):
@@ -65,7 +60,7 @@ def test_the_largest_come_first_if_asked_for(
 
 
 @nightly
-def test_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+def test_columns_can_be_chosen(capsys: Captured, database: Path) -> None:
     usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
 
     out = call(capsys, "analyze", "gaps", database, "--columns", "cause,duration", "-f", "json")[1]
@@ -84,7 +79,7 @@ def test_columns_can_be_chosen(capsys: pytest.CaptureFixture[str], database: Pat
 
 
 def test_a_table_has_the_main_columns_and_all_else_has_all(
-    capsys: pytest.CaptureFixture[str], database: Path, tmp_path: Path
+    capsys: Captured, database: Path, tmp_path: Path
 ) -> None:
     steps = analyses.find("steps")
     names = [column.name for column in steps.columns]
@@ -103,9 +98,7 @@ def test_a_table_has_the_main_columns_and_all_else_has_all(
 
 
 @nightly
-def test_tables_say_what_a_reader_has_to_know(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_tables_say_what_a_reader_has_to_know(capsys: Captured, database: Path) -> None:
     findings = call(capsys, "analyze", "findings", database)[2]
     steps = call(capsys, "analyze", "steps", database)[2]
     pipeline = call(capsys, "analyze", "pipeline", database)[2]
@@ -121,9 +114,7 @@ def test_tables_say_what_a_reader_has_to_know(
     assert call(capsys, "analyze", "findings", database, "-f", "csv")[2] == ""
 
 
-def test_no_rows_say_what_would_have_to_be_recorded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_rows_say_what_would_have_to_be_recorded(tmp_path: Path, capsys: Captured) -> None:
     empty = tmp_path / "empty.duckdb"
     with connect(empty, read_only=False) as con:
         create_tables(con)

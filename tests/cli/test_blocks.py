@@ -1,7 +1,5 @@
 """Findings as blocks: on the terminal, in a Markdown file, and where columns are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line as a user types it: exit codes, what goes to stdout, what to stderr."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -14,6 +12,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import Captured
 from tests.marks import nightly
 from traceweave._version import __version__
 from traceweave.cli.info import MOST_ROWS, matched, some_rows
@@ -32,7 +31,7 @@ def database(database_of: Callable[..., Path]) -> Path:
     return database_of(FIXTURES / "ddp_gloo_4ranks")
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def call(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     capsys.readouterr()
     code = main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
@@ -47,9 +46,7 @@ def commands() -> dict[str, click.Command]:
 
 
 @pytest.mark.parametrize("name", sorted(commands()))
-def test_every_command_has_help_that_ends_with_an_example(
-    capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_every_command_has_help_that_ends_with_an_example(capsys: Captured, name: str) -> None:
     code, out, err = call(capsys, name, "--help")
 
     assert (code, err) == (0, "")
@@ -58,7 +55,7 @@ def test_every_command_has_help_that_ends_with_an_example(
     assert commands()[name].short_help
 
 
-def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_come_in_the_order_of_work(capsys: Captured) -> None:
     code, out, _ = call(capsys, "--help")
 
     assert code == 0
@@ -70,7 +67,7 @@ def test_the_commands_come_in_the_order_of_work(capsys: pytest.CaptureFixture[st
 
 
 def test_a_shell_completes_commands_and_analyses(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("_TRACEWEAVE_COMPLETE", "bash_complete")
     for line, completed in (
@@ -84,7 +81,7 @@ def test_a_shell_completes_commands_and_analyses(
         assert capsys.readouterr().out.splitlines() == completed
 
 
-def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_the_help(capsys: Captured) -> None:
     code, out, err = call(capsys)
 
     assert (code, err) == (0, "")
@@ -149,7 +146,7 @@ def test_nothing_is_left_over_at_the_end(database: Path) -> None:
 def test_errors_are_one_line_with_the_right_exit_code(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Captured,
     arguments: list[str],
     code: int,
     message: str,
@@ -164,7 +161,7 @@ def test_errors_are_one_line_with_the_right_exit_code(
     assert err.count("\n") == 1
 
 
-def test_a_write_is_refused(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+def test_a_write_is_refused(capsys: Captured, database: Path) -> None:
     before = database.read_bytes()
 
     code, out, err = call(capsys, "query", database, "DROP VIEW ranks")
@@ -177,9 +174,7 @@ def test_a_write_is_refused(capsys: pytest.CaptureFixture[str], database: Path) 
     assert database.read_bytes() == before
 
 
-def test_a_wrong_parameter_of_an_analysis_is_wrong_use(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_a_wrong_parameter_of_an_analysis_is_wrong_use(capsys: Captured, database: Path) -> None:
     code, _, err = call(capsys, "analyze", "breakdown", database, "-p", "window=moon")
 
     assert code == 2
@@ -189,9 +184,7 @@ def test_a_wrong_parameter_of_an_analysis_is_wrong_use(
 # ---------------------------------------------------------------------------- ingest
 
 
-def test_ingest_says_what_it_did_on_stderr_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ingest_says_what_it_did_on_stderr_only(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "run.duckdb"
 
     code, out, err = call(
@@ -209,7 +202,7 @@ def test_ingest_says_what_it_did_on_stderr_only(
 
 
 def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Captured
 ) -> None:
     folder, target = tmp_path / "traces", tmp_path / "run.duckdb"
     folder.mkdir()
@@ -229,9 +222,7 @@ def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
 
 
 @nightly
-def test_ranks_can_be_said_on_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ranks_can_be_said_on_the_command_line(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "run.duckdb"
     report = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
 
@@ -247,7 +238,7 @@ def test_ranks_can_be_said_on_the_command_line(
 
 @nightly
 def test_many_files_passed_over_for_one_reason_take_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Captured
 ) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -264,7 +255,7 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
 
 
 @nightly
-def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "run.duckdb"
     trace, other = tmp_path / "rank1.json", tmp_path / "rank2.json"
     for rank, path in ((1, trace), (2, other)):
@@ -284,7 +275,7 @@ def test_ingest_says_what_it_replaced(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_ingest_replaces_another_run_only_where_that_is_meant(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Captured
 ) -> None:
     target, before, after = _two_runs(tmp_path)
     assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q") == (0, "", "")
@@ -302,23 +293,19 @@ def test_ingest_replaces_another_run_only_where_that_is_meant(
 
 
 @nightly
-def test_what_counts_as_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_counts_as_the_same_run(tmp_path: Path, capsys: Captured) -> None:
     target, before, after = _two_runs(tmp_path)
     for same in (before, before / "rank0.json", f"{tmp_path}/bef*/*.json", before / "rank*"):
         assert call(capsys, "ingest", "--no-verdict", same, "-o", target, "-q") == (0, "", "")
     assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q", "--replace") == (
-        0,
-        "",
-        "",
-    )
+        0, "", "",
+    )  # fmt: skip
     assert call(capsys, "ingest", "--no-verdict", after, "-o", target, "-q") == (0, "", "")
     # a folder whose name the other's begins with is another one
     beside = (tmp_path / "after[1]").rename(tmp_path / "before2")
     assert call(capsys, "ingest", "--no-verdict", beside, "-o", target, "-q", "--replace") == (
-        0,
-        "",
-        "",
-    )
+        0, "", "",
+    )  # fmt: skip
     assert call(capsys, "ingest", "--no-verdict", before, "-o", target, "-q")[0] == 2
 
 
@@ -348,7 +335,7 @@ ROWS = (
 )
 
 
-def test_tables_have_human_units(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+def test_tables_have_human_units(capsys: Captured, database: Path) -> None:
     code, out, err = call(capsys, "query", database, ROWS)
 
     assert (code, err) == (0, "")
@@ -361,7 +348,7 @@ def test_tables_have_human_units(capsys: pytest.CaptureFixture[str], database: P
     )
 
 
-def test_csv_and_json_have_raw_values(capsys: pytest.CaptureFixture[str], database: Path) -> None:
+def test_csv_and_json_have_raw_values(capsys: Captured, database: Path) -> None:
     assert call(capsys, "query", database, ROWS, "-f", "csv")[1] == (
         "rank,wait_ns,start_ns,bytes,name,hidden_fraction\n"
         "0,1500,1706850122815782001,2500000,a|b,0.25\n"
@@ -377,9 +364,7 @@ def test_csv_and_json_have_raw_values(capsys: pytest.CaptureFixture[str], databa
     ]  # fmt: skip
 
 
-def test_markdown_escapes_what_a_trace_says(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_markdown_escapes_what_a_trace_says(capsys: Captured, database: Path) -> None:
     sql = "SELECT 1 AS rank, 'a|<b>*' AS name"
 
     assert call(capsys, "query", database, sql, "-f", "markdown")[1] == (
@@ -387,9 +372,7 @@ def test_markdown_escapes_what_a_trace_says(
     )
 
 
-def test_parquet_goes_to_a_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_parquet_goes_to_a_file(tmp_path: Path, capsys: Captured, database: Path) -> None:
     target = tmp_path / "rows.parquet"
 
     code, out, err = call(capsys, "query", database, ROWS, "-f", "parquet", "-o", target)
@@ -400,7 +383,7 @@ def test_parquet_goes_to_a_file(
 
 @pytest.mark.parametrize("ending", ["csv", "CSV", "json", "md", "parquet"])
 def test_the_name_of_the_file_decides_its_format(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path, ending: str
+    tmp_path: Path, capsys: Captured, database: Path, ending: str
 ) -> None:
     by_name, by_option = tmp_path / f"rows.{ending}", tmp_path / "rows.txt"
     format_ = {"md": "markdown"}.get(ending, ending.lower())
@@ -420,7 +403,7 @@ def test_the_name_of_the_file_decides_its_format(
     ],
 )
 def test_a_name_that_contradicts_the_format_is_wrong_use(
-    capsys: pytest.CaptureFixture[str], database: Path, arguments: list[str], message: str
+    capsys: Captured, database: Path, arguments: list[str], message: str
 ) -> None:
     given = [database if argument == DATABASE else argument for argument in arguments]
 
@@ -454,9 +437,7 @@ def test_parquet_goes_to_stdout_unless_that_is_a_terminal(
     )
 
 
-def test_no_rows_have_their_columns_in_every_format(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_no_rows_have_their_columns_in_every_format(capsys: Captured, database: Path) -> None:
     sql = "SELECT rank, host FROM ranks WHERE false"
 
     assert call(capsys, "query", database, sql)[1:] == ("rank  host\n────  ────\n", "no rows\n")
@@ -468,15 +449,13 @@ def test_no_rows_have_their_columns_in_every_format(
 
 
 def test_a_misspelt_column_is_answered_with_those_there_are(
-    capsys: pytest.CaptureFixture[str], database: Path
+    capsys: Captured, database: Path
 ) -> None:
     err = call(capsys, "query", database, "SELECT dur FROM gpu_ops")[2]
     assert 'Candidate bindings: "duration_ns"' in err
 
 
-def test_two_runs_in_one_folder_are_listed_one_to_a_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_two_runs_in_one_folder_are_listed_one_to_a_line(capsys: Captured, tmp_path: Path) -> None:
     four, two = FIXTURES / "ddp_gloo_4ranks", FIXTURES / "fsdp2_gloo"
     target = tmp_path / "run.duckdb"
     code, _, err = call(capsys, "ingest", "--no-verdict", four, two, "-o", target)
@@ -498,7 +477,7 @@ def test_two_runs_in_one_folder_are_listed_one_to_a_line(
     ],
 )  # fmt: skip
 def test_what_would_be_ignored_is_refused(
-    capsys: pytest.CaptureFixture[str], database: Path, arguments: list[str], message: str
+    capsys: Captured, database: Path, arguments: list[str], message: str
 ) -> None:
     code, out, err = call(capsys, "query", database, "FROM ranks", *arguments)
     assert (code, out, err) == (2, "", f"traceweave: error: {message}\n")
@@ -506,7 +485,7 @@ def test_what_would_be_ignored_is_refused(
 
 
 def test_a_file_of_any_name_takes_the_format_that_is_said(
-    capsys: pytest.CaptureFixture[str], database: Path, tmp_path: Path
+    capsys: Captured, database: Path, tmp_path: Path
 ) -> None:
     for name, format_ in (("b.dat", ["-f", "csv"]), ("b.txt", []), ("b", [])):
         assert (
@@ -516,25 +495,19 @@ def test_a_file_of_any_name_takes_the_format_that_is_said(
     assert (tmp_path / "b.txt").read_text() == (tmp_path / "b").read_text()
 
 
-def test_an_empty_answer_says_what_it_needs(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_an_empty_answer_says_what_it_needs(capsys: Captured, database: Path) -> None:
     err = call(capsys, "analyze", "fsdp", database)[2]
     assert "needs a group that both all-gathers and reduce-scatters" in err
 
 
-def test_the_schema_takes_a_database_as_other_commands_do(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_the_schema_takes_a_database_as_other_commands_do(capsys: Captured, database: Path) -> None:
     assert call(capsys, "schema", database) == call(capsys, "schema")
     assert call(capsys, "schema", database, "ranks") == call(capsys, "schema", "ranks")
     trace = FIXTURES / "ddp_gloo_4ranks" / "rank0.json.gz"
     assert "no such table" in call(capsys, "schema", trace)[2]
 
 
-def test_a_trace_in_place_of_a_database_is_told_what_to_do(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_trace_in_place_of_a_database_is_told_what_to_do(capsys: Captured) -> None:
     traces = FIXTURES / "ddp_gloo_4ranks"
     code, _, err = call(capsys, "analyze", "health", traces / "rank0.json.gz")
     assert code != 0
@@ -542,17 +515,13 @@ def test_a_trace_in_place_of_a_database_is_told_what_to_do(
     assert f"traceweave ingest {traces} -o run.duckdb" in call(capsys, "report", traces)[2]
 
 
-def test_hostile_names_cannot_steer_the_terminal(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_hostile_names_cannot_steer_the_terminal(capsys: Captured, database: Path) -> None:
     out = call(capsys, "query", database, "SELECT chr(27) || '[2Jgone' || chr(10) AS name")[1]
 
     assert out == "name\n─────────────\n\\x1b[2Jgone\\n\n"
 
 
-def test_wide_tables_go_on_below_and_fit_the_page(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_wide_tables_go_on_below_and_fit_the_page(capsys: Captured, database: Path) -> None:
     code, out, _ = call(capsys, "analyze", "breakdown", database, "--columns", "all")
 
     assert code == 0
@@ -560,9 +529,7 @@ def test_wide_tables_go_on_below_and_fit_the_page(
     assert out.count("rank  step") == 2
 
 
-def test_long_tables_are_cut_with_a_note(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_long_tables_are_cut_with_a_note(capsys: Captured, database: Path) -> None:
     sql = "SELECT a FROM range(1000) AS t(a)"
 
     _, out, err = call(capsys, "query", database, sql)
@@ -573,7 +540,7 @@ def test_long_tables_are_cut_with_a_note(
 
 
 def test_sql_comes_from_stdin(
-    capsys: pytest.CaptureFixture[str], database: Path, monkeypatch: pytest.MonkeyPatch
+    capsys: Captured, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 41 + 1 AS answer"))
 
@@ -641,9 +608,7 @@ def test_the_overview_says_on_how_many_ranks_collectives_were_found(
     assert matched(overview) == text
 
 
-def test_info_shows_the_run_to_people_and_programs(
-    capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_info_shows_the_run_to_people_and_programs(capsys: Captured, database: Path) -> None:
     text = call(capsys, "info", database)[1]
     facts = json.loads(call(capsys, "info", database, "--format", "json")[1])
 
@@ -664,7 +629,7 @@ def test_info_of_many_ranks_lists_some_and_those_that_differ() -> None:
 
 @nightly
 def test_info_says_how_many_ranks_it_does_not_list(
-    capsys: pytest.CaptureFixture[str], simulated_database: Callable[..., Path]
+    capsys: Captured, simulated_database: Callable[..., Path]
 ) -> None:
     database = simulated_database(Config(ranks=18, steps=1, layers=1))
     text = call(capsys, "info", database)[1]
@@ -674,7 +639,7 @@ def test_info_says_how_many_ranks_it_does_not_list(
         assert text.count(line) == 1
 
 
-def test_the_schema_explains_every_column(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_schema_explains_every_column(capsys: Captured) -> None:
     text = call(capsys, "schema")[1]
     some = call(capsys, "schema", "groups", "clocks", "-f", "csv")[1].splitlines()
 
@@ -686,9 +651,7 @@ def test_the_schema_explains_every_column(capsys: pytest.CaptureFixture[str]) ->
 
 
 @nightly
-def test_align_prints_the_new_clocks(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_align_prints_the_new_clocks(tmp_path: Path, capsys: Captured, database: Path) -> None:
     copy = tmp_path / "copy.duckdb"
     copy.write_bytes(database.read_bytes())
 
@@ -699,9 +662,7 @@ def test_align_prints_the_new_clocks(
 
 
 @nightly
-def test_report_writes_the_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], database: Path
-) -> None:
+def test_report_writes_the_page(tmp_path: Path, capsys: Captured, database: Path) -> None:
     page = tmp_path / "run.html"
 
     code, out, err = call(capsys, "report", database, "-o", page)
@@ -712,7 +673,7 @@ def test_report_writes_the_page(
 
 @nightly
 def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Captured
 ) -> None:
     code, out, err = call(capsys, "demo", "--folder", tmp_path / "demo")
 
@@ -722,7 +683,7 @@ def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
     assert "open it in a browser" in err
 
 
-def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_names_itself(capsys: Captured) -> None:
     code, out, err = call(capsys, "version")
 
     assert (code, err) == (0, "")
@@ -750,7 +711,7 @@ def test_version_names_itself(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_who_wants_some_rows_only_is_told_how(
-    database: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+    database: Path, capsys: Captured, arguments: list[str], says: str
 ) -> None:
     name, *rest = arguments
     code, _, err = call(capsys, "analyze", name, database, *rest)

@@ -1,7 +1,5 @@
 """Terminals and pipes that know less than Unicode get all that is printed, in their characters."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

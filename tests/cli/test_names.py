@@ -1,7 +1,5 @@
 """Mistyped commands: one line that says what to type instead, at once."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a command sets for its own process, and for no other's."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

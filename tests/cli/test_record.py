@@ -1,7 +1,5 @@
 """traceweave record: lines for torchrun and nsys, printed and not run."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

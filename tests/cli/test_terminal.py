@@ -1,7 +1,5 @@
 """What a person sees at a terminal and nobody else: colours, progress, notes said once."""
 
-from __future__ import annotations
-
 import io
 import sys
 import time
@@ -38,11 +36,9 @@ def test_colours_are_for_terminals_and_leave_the_columns_where_they_are(
         return lay_out(["severity", "cost"], rows, [False, True], paint=painter(stream))[0]
 
     assert drawn(terminal) == [
-        "\x1b[1mseverity\x1b[0m  \x1b[1mcost\x1b[0m",
-        "\x1b[1m────────  ────\x1b[0m",
-        "\x1b[31mcritical\x1b[0m   1.5",
-        "\x1b[36minfo\x1b[0m         \x1b[2m-\x1b[0m",
-    ]
+        "\x1b[1mseverity\x1b[0m  \x1b[1mcost\x1b[0m", "\x1b[1m────────  ────\x1b[0m",
+        "\x1b[31mcritical\x1b[0m   1.5", "\x1b[36minfo\x1b[0m         \x1b[2m-\x1b[0m",
+    ]  # fmt: skip
     assert drawn(io.StringIO()) == bare
     monkeypatch.setenv("NO_COLOR", "1")
     assert drawn(terminal) == bare

@@ -1,7 +1,5 @@
 """Real traces whose clocks are put off on the way into another folder."""
 
-from __future__ import annotations
-
 import gzip
 import re
 from dataclasses import dataclass
@@ -39,8 +37,7 @@ class Clock:
 
 def put_off(source: Path, target: Path, clock: Clock) -> None:
     """Copy a Kineto trace as a clock would have shown it; the offset is put into the trace's base
-    time, if it has one, else into every event.
-    """
+    time, if it has one, else into every event."""
     text = source.read_bytes()
     if source.suffix == ".gz":
         text = gzip.decompress(text)

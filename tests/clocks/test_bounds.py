@@ -1,7 +1,5 @@
 """What causality proves, from calls and exchanges of clock probes that are known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

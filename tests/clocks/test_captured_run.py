@@ -1,8 +1,5 @@
 """A real run of 8 ranks that was recorded by traceweave.capture on what it took for two hosts: the
-true offset of every clock is 0, and what is added to the clocks of a host comes out again.
-"""
-
-from __future__ import annotations
+true offset of every clock is 0, and what is added to the clocks of a host comes out again."""
 
 import gzip
 import json

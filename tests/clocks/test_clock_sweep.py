@@ -1,7 +1,5 @@
 """The benchmark of clocks runs, and its small cases meet their goals."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from pathlib import Path

@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
-import duckdb
 import numpy as np
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,8 +34,6 @@ from traceweave_simulator.traffic_tables import (
     store_traffic,
     true_offsets,
 )
-
-Connection = duckdb.DuckDBPyConnection
 
 
 def clocks(con: Connection) -> list[tuple[object, ...]]:
@@ -458,8 +454,7 @@ def test_a_row_says_what_its_clock_is_at_a_moment_that_ends_tell(empty_run: Conn
 def test_calls_inside_a_host_do_not_say_where_it_is_between_others() -> None:
     """Of many calls nothing is known but who of one host took part: those between say nothing of
     the 0.9 ms by which the hosts stepped meanwhile. The bound was 89 us, as if they did. They step
-    back within the 18 ms: what they did there is known to nobody, and no call ends there.
-    """
+    back within the 18 ms: what they did there is known to nobody, and no call ends there."""
     job = Job(
         steps=60, program=UNIFORM, drift_ppm=20, gpu_us=10, end_jitter=0.5, ring_wave=28,
         ring_bias=45, cut=12, lost=0.01, jump_us=200, step_apart_us=1000, seed=9707,
@@ -506,25 +501,13 @@ def test_a_contradiction_shows_in_the_bound() -> None:
         ),
         # knots near each other, and ends that hardly speak against the prior
         Job(
-            per_host=2,
-            steps=150,
-            program=TWO_STREAMS,
-            drift_ppm=0,
-            gpu_us=2,
-            end_jitter=50,
-            ring_bias=6,
-            ring_shape="random",
-            hiccup_us=150,
-            with_seq=False,
-            cut=12,
-            jump_us=1000,
-            wander_us=100,
-            step_apart_us=1000,
-            seed=7926,
+            per_host=2, steps=150, program=TWO_STREAMS, drift_ppm=0, gpu_us=2, end_jitter=50,
+            ring_bias=6, ring_shape="random", hiccup_us=150, with_seq=False, cut=12, jump_us=1000,
+            wander_us=100, step_apart_us=1000, seed=7926,
         ),
     ],
     ids=["a drift that no clock has", "hardly any evidence"],
-)
+)  # fmt: skip
 @nightly
 def test_what_a_line_or_a_curve_cannot_show_is_in_the_bound(job: Job) -> None:
     inside_bounds(job, offsets=7)

@@ -1,7 +1,5 @@
 """Real runs whose clocks are put off on the way in: what was put in has to come out again."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Callable

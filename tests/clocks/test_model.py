@@ -1,7 +1,5 @@
 """Simulated clocks, from calls to rows: a table of what they do, and how exactly that comes out."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,10 +62,8 @@ CASES += [
     Case("eight ranks a host", plain(hosts=4, per_host=8, steps=200, step_apart_us=300), 2),
 ]
 AT_ONCE = {
-    "GPUs apart",
-    "a clock per rank",
-    "ring, pipeline",
-}
+    "GPUs apart", "a clock per rank", "ring, pipeline",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

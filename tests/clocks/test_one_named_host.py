@@ -1,7 +1,5 @@
 """Clocks of ranks whose threads read the clock of one named host: recorded ones, true offset 0."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,18 +13,10 @@ from traceweave.clocks.start import SAME_NS as HOST_NS
 
 # what is known of them stands in tests/fixtures/README.md
 RECORDED = (
-    "ddp_gloo_4ranks",
-    "ddp_gloo_straggler",
-    "fsdp1_gloo",
-    "fsdp2_gloo",
-    "two_groups_gloo",
-    "tp2_dp2_gloo",
-    "slow_rank_2x2_gloo",
-    "pairs_gloo",
-    "uneven_start_gloo",
-    "busy_cores_gloo",
+    "ddp_gloo_4ranks", "ddp_gloo_straggler", "fsdp1_gloo", "fsdp2_gloo", "two_groups_gloo",
+    "tp2_dp2_gloo", "slow_rank_2x2_gloo", "pairs_gloo", "uneven_start_gloo", "busy_cores_gloo",
     "broadcasts_gloo",
-)
+)  # fmt: skip
 
 
 def named(folder: Path, target: Path, host: Callable[[int], str], ahead_ns: int = 0) -> Path:

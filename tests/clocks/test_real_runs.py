@@ -1,7 +1,5 @@
 """Matching and clocks on real traces; the ranks of a set shared a host: true offsets are 0."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

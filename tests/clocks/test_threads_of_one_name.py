@@ -1,7 +1,5 @@
 """Clocks of ranks whose hosts have one name, from calls made by hand: which threads read one."""
 
-from __future__ import annotations
-
 import duckdb
 import numpy as np
 import pytest

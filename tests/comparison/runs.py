@@ -1,7 +1,5 @@
 """Two-rank runs written row by row, whose comparison is worked out by hand."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,8 +28,7 @@ def run_of(
     """A run whose every step is a gemm, a gap of 100 ns, 200 ns of communication, and idle time.
 
     `extra` names one more kernel of 50 ns in the gap that follows, `change` does what it likes. The
-    run is opened read-only, as users' are: what several tables read is computed once.
-    """
+    run is opened read-only, as users' are: what several tables read is computed once."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run.duckdb"
         with duckdb.connect(path) as con:

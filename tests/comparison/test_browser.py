@@ -1,7 +1,5 @@
 """The page of a comparison in a real Chromium."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whether two runs can be compared: real pairs, and every fact by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.comparison.runs import run_of
+from tests.conftest import DatabaseOf
 from tests.marks import nightly
 from traceweave.comparison import can_be_compared, compare_runs
 from traceweave.comparison.comparability import Comparability, compare_facts
@@ -140,9 +139,7 @@ def test_a_recording_beside_itself_is_said_to_be_the_same() -> None:
 
 
 @nightly
-def test_a_real_run_beside_itself_is_the_same(
-    fixtures: Path, database_of: Callable[..., Path]
-) -> None:
+def test_a_real_run_beside_itself_is_the_same(fixtures: Path, database_of: DatabaseOf) -> None:
     straggler, other = (fixtures / f"ddp_gloo_{name}" for name in ("straggler", "4ranks"))
 
     assert comparability(database_of, straggler, straggler).same
@@ -158,7 +155,7 @@ def test_a_file_that_ends_early_is_named() -> None:
 
 @nightly
 def test_two_schedules_of_one_pipeline_are_comparable(
-    fixtures: Path, database_of: Callable[..., Path]
+    fixtures: Path, database_of: DatabaseOf
 ) -> None:
     found = comparability(database_of, *(fixtures / f"pipeline_{s}" for s in ("1f1b", "gpipe")))
 
@@ -166,7 +163,7 @@ def test_two_schedules_of_one_pipeline_are_comparable(
 
 
 def test_what_one_of_two_recordings_has_besides_asks_for_care(
-    fixtures: Path, database_of: Callable[..., Path]
+    fixtures: Path, database_of: DatabaseOf
 ) -> None:
     names = ("ddp_gloo_4ranks", "ddp_gloo_straggler")
     found = comparability(database_of, *(fixtures / name for name in names))
@@ -178,9 +175,7 @@ def test_what_one_of_two_recordings_has_besides_asks_for_care(
 
 
 @nightly
-def test_an_a100_is_not_compared_with_a_v100(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
+def test_an_a100_is_not_compared_with_a_v100(database_of: DatabaseOf, corpus: Path) -> None:
     names = ("diff_control", "diff_test")
     found = comparability(database_of, *(corpus / "kineto" / name for name in names))
 
@@ -197,7 +192,7 @@ def test_an_a100_is_not_compared_with_a_v100(
 
 @nightly
 def test_another_model_on_more_ranks_is_another_program(
-    database_of: Callable[..., Path], corpus: Path
+    database_of: DatabaseOf, corpus: Path
 ) -> None:
     names = ("megatron_tp2", "megatron_tp8")
     found = comparability(database_of, *(corpus / "kineto" / name for name in names))
@@ -209,7 +204,7 @@ def test_another_model_on_more_ranks_is_another_program(
 
 @nightly
 def test_one_job_with_another_bucket_size_ran_on_another_host(
-    database_of: Callable[..., Path], corpus: Path
+    database_of: DatabaseOf, corpus: Path
 ) -> None:
     names = ("ddp_4gpu_baseline", "ddp_4gpu_bucketcap100mb")
     reports = [next((corpus / "nsys").glob(f"{name}*")) for name in names]
@@ -226,9 +221,7 @@ def test_one_job_with_another_bucket_size_ran_on_another_host(
 
 
 @nightly
-def test_one_job_recorded_twice_is_comparable(
-    database_of: Callable[..., Path], corpus: Path
-) -> None:
+def test_one_job_recorded_twice_is_comparable(database_of: DatabaseOf, corpus: Path) -> None:
     folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
     runs = [sorted(folder.glob(f"*_{process}*")) for process in ("240", "26")]
     found = traceweave.compare(*[database_of(*files) for files in runs])
@@ -302,7 +295,7 @@ def test_of_an_item_a_tenth_counts(steady: Steady) -> None:
         assert change(0.021) == "same"
 
 
-def comparability(database_of: Callable[..., Path], base: Path, new: Path) -> Comparability:
+def comparability(database_of: DatabaseOf, base: Path, new: Path) -> Comparability:
     with traceweave.open(database_of(base)) as one, traceweave.open(database_of(new)) as other:
         return can_be_compared(one.con, other.con)
 

@@ -1,14 +1,12 @@
 """Whole comparisons of runs written by hand."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,47 +28,27 @@ def column(found: Comparison, table: str, key: str, value: str) -> dict[str, Any
     return {row[key]: row[value] for row in found.table(table).to_pylist()}
 
 
-def test_a_slower_step_is_found_and_its_parts_add_up(
-    base_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_slower_step_is_found_and_its_parts_add_up(base_run: Connection) -> None:
     with run_of(SLOWER, gemm=450) as new:
         found = compare_runs(base_run, new)
 
     assert found.base.steps == found.new.steps == (1, 2, 3)
     assert found.verdict == "slower"
     assert found.table("step").to_pylist()[0] == {
-        "sample": "mean of ranks",
-        "verdict": "slower",
-        "base_ns": 1000,
-        "new_ns": 1050,
-        "difference_ns": 50,
-        "relative": pytest.approx(0.05),
-        "shift_ns": 50,
-        "shift_low_ns": 30,
-        "shift_high_ns": 70,
-        "low_ns": 27,
-        "high_ns": 73,
-        "welch_p": pytest.approx(0.0036, abs=5e-5),
-        "mann_whitney_p": pytest.approx(0.1),
-        "hedges_g": pytest.approx(4),
-        "slower_share": 1.0,
-        "base_steps": 3,
-        "new_steps": 3,
-    }
+        "sample": "mean of ranks", "verdict": "slower", "base_ns": 1000, "new_ns": 1050,
+        "difference_ns": 50, "relative": pytest.approx(0.05), "shift_ns": 50, "shift_low_ns": 30,
+        "shift_high_ns": 70, "low_ns": 27, "high_ns": 73,
+        "welch_p": pytest.approx(0.0036, abs=5e-5), "mann_whitney_p": pytest.approx(0.1),
+        "hedges_g": pytest.approx(4), "slower_share": 1.0, "base_steps": 3, "new_steps": 3,
+    }  # fmt: skip
     assert column(found, "budget", "part", "difference_ns") == {
-        "compute": 50,
-        "exposed communication": 0,
-        "exposed memory": 0,
-        "idle: short": 0,
+        "compute": 50, "exposed communication": 0, "exposed memory": 0, "idle: short": 0,
         "step": 50,
-    }
+    }  # fmt: skip
     assert column(found, "budget", "part", "base_ns") == {
-        "compute": 400,
-        "exposed communication": 200,
-        "exposed memory": 0,
-        "idle: short": 400,
+        "compute": 400, "exposed communication": 200, "exposed memory": 0, "idle: short": 400,
         "step": 1000,
-    }
+    }  # fmt: skip
     assert found.words[0] == "Comparable: nothing that was recorded speaks against it."
     assert "Step time: +5.0%, significantly slower (1.05 us instead of 1.00 us)." in found.words
     assert "at the median" not in " ".join(found.words)
@@ -146,9 +124,7 @@ def test_steps_that_stall_by_turns_make_a_run_slower_whose_median_is_the_same() 
     assert "differ by +" in said
 
 
-def test_a_difference_within_the_spread_is_said_not_to_be_significant(
-    base_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_difference_within_the_spread_is_said_not_to_be_significant(base_run: Connection) -> None:
     with run_of(tuple(length + 12 for length in LENGTHS)) as new:
         found = compare_runs(base_run, new)
 
@@ -164,11 +140,8 @@ def test_kernels_that_come_and_go_are_named() -> None:
 
     rows = {row["item"]: row for row in found.table("kernels").to_pylist()}
     assert {name: row["change"] for name, row in rows.items()} == {
-        "old": "removed",
-        "new": "added",
-        "gemm": "same",
-        "nccl": "same",
-    }
+        "old": "removed", "new": "added", "gemm": "same", "nccl": "same",
+    }  # fmt: skip
     assert (rows["new"]["base_calls"], rows["new"]["new_calls"]) == (0, 1)
     assert (rows["new"]["difference_ns"], rows["new"]["from_calls_ns"]) == (50, 50)
     assert rows["old"]["difference_ns"] == -50
@@ -243,9 +216,7 @@ def test_waiting_that_one_run_does_not_know_is_no_change() -> None:
 
 
 @nightly
-def test_more_ranks_and_steps_change_nothing_per_rank_and_step(
-    base_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_more_ranks_and_steps_change_nothing_per_rank_and_step(base_run: Connection) -> None:
     with run_of((1500, 1010, 990, 1000, 1005, 995, 700), ranks=4) as new:
         found = compare_runs(base_run, new)
 
@@ -312,7 +283,7 @@ def test_equal_steps_that_do_not_vary_have_no_effect_size() -> None:
 
 @nightly
 def test_a_run_without_work_and_senseless_values_are_said(
-    base_run: duckdb.DuckDBPyConnection, empty_run: duckdb.DuckDBPyConnection
+    base_run: Connection, empty_run: Connection
 ) -> None:
     with pytest.raises(InputError, match=r"new: no work was recorded that could be compared"):
         compare_runs(base_run, empty_run)

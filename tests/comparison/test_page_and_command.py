@@ -1,7 +1,5 @@
 """The comparison as users see it: the page, the command, the API."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,6 +12,7 @@ import pytest
 
 import traceweave
 from tests.comparison.runs import run_of
+from tests.conftest import Captured
 from tests.marks import nightly
 from traceweave.cli import compare as command
 from traceweave.cli.main import main
@@ -28,7 +27,7 @@ def databases(fixtures: Path, database_of: Callable[..., Path]) -> tuple[Path, P
     return database_of(fixtures / "ddp_gloo_4ranks"), database_of(fixtures / "ddp_gloo_straggler")
 
 
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def call(capsys: Captured, *arguments: object) -> tuple[int, str, str]:
     capsys.readouterr()
     code = main([str(argument) for argument in arguments])
     captured = capsys.readouterr()
@@ -82,7 +81,7 @@ def test_the_waterfall_of_real_runs_ends_at_the_new_step(databases: tuple[Path, 
 
 @nightly
 def test_equal_runs_are_a_page_and_tables_all_the_same(
-    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     code, out, _ = call(capsys, "compare", databases[0], databases[0], "--table", "budget")
     assert (code, len(re.findall(r"^(?:compute|step) .* 0 ns ", out, re.MULTILINE))) == (0, 2)
@@ -94,7 +93,7 @@ def test_equal_runs_are_a_page_and_tables_all_the_same(
 
 @nightly
 def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
-    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+    databases: tuple[Path, Path], capsys: Captured
 ) -> None:
     code, out, err = call(capsys, "compare", *databases)
 
@@ -114,9 +113,7 @@ def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
 
 
 @nightly
-def test_one_table_comes_in_every_format(
-    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_table_comes_in_every_format(databases: tuple[Path, Path], capsys: Captured) -> None:
     code, out, err = call(capsys, "compare", *databases, "--table", "budget", "-f", "csv")
 
     assert (code, err) == (0, "")
@@ -128,7 +125,7 @@ def test_one_table_comes_in_every_format(
 
 @nightly
 def test_the_page_is_written_by_the_suffix(
-    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     page = tmp_path / "compare.html"
 
@@ -138,7 +135,7 @@ def test_the_page_is_written_by_the_suffix(
 
 @nightly
 def test_the_page_is_headed_by_the_runs_or_by_its_title(
-    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     page = tmp_path / "compare.html"
     base, new = (path.name for path in databases)
@@ -155,7 +152,7 @@ def test_the_page_is_headed_by_the_runs_or_by_its_title(
 
 
 def test_json_has_everything(
-    databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     code, out, _ = call(capsys, "compare", *databases, "-f", "json")
 
@@ -171,9 +168,7 @@ def test_json_has_everything(
 
 
 @nightly
-def test_overlap_is_written_as_shares(
-    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_overlap_is_written_as_shares(databases: tuple[Path, Path], capsys: Captured) -> None:
     _, out, _ = call(capsys, "compare", *databases, "--table", "overlap")
 
     [hidden] = [line for line in out.splitlines() if line.startswith("communication hidden")]
@@ -182,7 +177,7 @@ def test_overlap_is_written_as_shares(
 
 @pytest.mark.parametrize("more", [["-f", "csv"], ["-o", "x.csv"]])
 def test_one_file_holds_one_table(
-    databases: tuple[Path, Path], capsys: pytest.CaptureFixture[str], more: list[str]
+    databases: tuple[Path, Path], capsys: Captured, more: list[str]
 ) -> None:
     code, out, err = call(capsys, "compare", *databases, *more)
 

@@ -1,7 +1,5 @@
 """Real pairs of runs beside what HTA and nsys stats say of either."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Simulated runs: a known regression is found and named, another seed is no regression."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of samples against numbers worked out by hand and printed tables."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -3,10 +3,7 @@
 Every comparison returns two mappings from what is measured to a number: ours and theirs. The tests
 hold them against each other, and `python -m tests.end_to_end.peers CORPUS EXPECTED` prints the
 table of docs/trust.md. `CORPUS` holds the traces, `EXPECTED` what HolisticTraceAnalysis 0.5.0
-(`hta/NAME.json`) and `nsys stats` 2023.4 (`nsys_stats/NAME.REPORT.csv`) say of them.
-"""
-
-from __future__ import annotations
+(`hta/NAME.json`) and `nsys stats` 2023.4 (`nsys_stats/NAME.REPORT.csv`) say of them."""
 
 import csv
 import gzip
@@ -29,13 +26,9 @@ Answers: TypeAlias = dict[tuple[Any, ...], float]
 Pair: TypeAlias = tuple[Answers, Answers]
 
 EXPORTS = (
-    "ddp_4gpu_baseline__nersc",
-    "fsdp_2rank_before__2026.2",
-    "jacobi__2023.4",
-    "perlmutter_cloverleaf_mpi__2024.5",
-    "perlmutter_saxpy_mpi__2022.2",
-    "power_iteration__2025.3",
-)
+    "ddp_4gpu_baseline__nersc", "fsdp_2rank_before__2026.2", "jacobi__2023.4",
+    "perlmutter_cloverleaf_mpi__2024.5", "perlmutter_saxpy_mpi__2022.2", "power_iteration__2025.3",
+)  # fmt: skip
 WITHOUT_SAXPY = tuple(name for name in EXPORTS if "saxpy" not in name)
 WHOLE_MICROSECONDS = ("megatron_tp8", "diff_control", "sampled_2of128")
 FRACTIONS = ("hta_pair_nccl2", "ns_resolution", "amd_mi250")
@@ -155,11 +148,9 @@ def copy_rates(run: Run, expected: Path, name: str) -> Pair:
 def kernels(run: Run, expected: Path, name: str) -> Pair:
     """Total, count, shortest and longest of every kernel: ns."""
     columns = {
-        "Total Time (ns)": "total_ns",
-        "Instances": "count",
-        "Min (ns)": "min_ns",
+        "Total Time (ns)": "total_ns", "Instances": "count", "Min (ns)": "min_ns",
         "Max (ns)": "max_ns",
-    }
+    }  # fmt: skip
     theirs = {
         (row["Name"], mine): int(row[column])
         for row in nsys_answers(expected, name, "cuda_gpu_kern_sum")
@@ -205,21 +196,12 @@ def _direction(operation: str) -> str | None:
 
 
 LAUNCH_COLUMNS = {
-    "Count": "count",
-    "QCount": "queued",
-    "TAvg (ns)": "total_mean_ns",
-    "TMin (ns)": "total_min_ns",
-    "TMax (ns)": "total_max_ns",
-    "AAvg (ns)": "call_mean_ns",
-    "AMin (ns)": "call_min_ns",
-    "AMax (ns)": "call_max_ns",
-    "QAvg (ns)": "queue_mean_ns",
-    "QMin (ns)": "queue_min_ns",
-    "QMax (ns)": "queue_max_ns",
-    "KAvg (ns)": "op_mean_ns",
-    "KMin (ns)": "op_min_ns",
+    "Count": "count", "QCount": "queued", "TAvg (ns)": "total_mean_ns", "TMin (ns)": "total_min_ns",
+    "TMax (ns)": "total_max_ns", "AAvg (ns)": "call_mean_ns", "AMin (ns)": "call_min_ns",
+    "AMax (ns)": "call_max_ns", "QAvg (ns)": "queue_mean_ns", "QMin (ns)": "queue_min_ns",
+    "QMax (ns)": "queue_max_ns", "KAvg (ns)": "op_mean_ns", "KMin (ns)": "op_min_ns",
     "KMax (ns)": "op_max_ns",
-}
+}  # fmt: skip
 
 
 def launches(run: Run, expected: Path, name: str) -> Pair:
@@ -227,15 +209,12 @@ def launches(run: Run, expected: Path, name: str) -> Pair:
     theirs = {
         # they cut versions of four digits only
         (
-            row["DevId"],
-            row["TID"],
-            re.sub(r"_v\d+$", "", row["API Name"]),
-            row["Kernel Name"],
+            row["DevId"], row["TID"], re.sub(r"_v\d+$", "", row["API Name"]), row["Kernel Name"],
             mine,
         ): float(row[column] or 0)
         for row in nsys_answers(expected, name, "cuda_kern_exec_sum")
         for column, mine in LAUNCH_COLUMNS.items()
-    }
+    }  # fmt: skip
     ours = {
         (str(row["device"]), str(row["tid"]), row["call"], row["op"], mine): row[mine] or 0
         for row in rows(run, "launches", ops="kernels")
@@ -269,11 +248,9 @@ def ranges(run: Run, expected: Path, name: str) -> Pair:
 def gpu_spans(run: Run, expected: Path, name: str) -> Pair:
     """What every NVTX range launched, projected on the GPU: ns."""
     columns = {
-        "Range Instances": "with_gpu",
-        "Total Range Time (ns)": "with_gpu_host_ns",
-        "Total Proj Time (ns)": "gpu_span_total_ns",
-        "Total GPU Ops": "launches",
-    }
+        "Range Instances": "with_gpu", "Total Range Time (ns)": "with_gpu_host_ns",
+        "Total Proj Time (ns)": "gpu_span_total_ns", "Total GPU Ops": "launches",
+    }  # fmt: skip
     theirs = _ranges_of_nsys(nsys_answers(expected, name, "nvtx_gpu_proj_sum"), columns)
     mine = (row for row in rows(run, "ranges", kind="nvtx") if row["with_gpu"])
     return _ranges_of_ours(mine, columns.values()), theirs
@@ -302,10 +279,7 @@ def _ranges_of_ours(table: Iterable[Row], columns: Iterable[str]) -> Answers:
 ROUNDED = "HTA rounds every start up and every end down: its busy time lacks up to 2 us per op"
 COMPARISONS = (
     Comparison(
-        "breakdown",
-        "HTA get_temporal_breakdown",
-        WHOLE_MICROSECONDS,
-        breakdown,
+        "breakdown", "HTA get_temporal_breakdown", WHOLE_MICROSECONDS, breakdown,
     ),
     Comparison("breakdown", "HTA get_temporal_breakdown", FRACTIONS, breakdown, 2, True, ROUNDED),
     Comparison(
@@ -317,16 +291,10 @@ COMPARISONS = (
         remark="HTA prints two decimals of a percentage",
     ),
     Comparison(
-        "kernel_types",
-        "HTA get_gpu_kernel_breakdown",
-        WHOLE_MICROSECONDS,
-        kernel_types,
+        "kernel_types", "HTA get_gpu_kernel_breakdown", WHOLE_MICROSECONDS, kernel_types,
     ),
     Comparison(
-        "idle_streams",
-        "HTA get_idle_time_breakdown",
-        WHOLE_MICROSECONDS,
-        idle_streams,
+        "idle_streams", "HTA get_idle_time_breakdown", WHOLE_MICROSECONDS, idle_streams,
     ),
     Comparison(
         "copies",
@@ -357,7 +325,7 @@ COMPARISONS = (
     Comparison("syncs", "nsys stats cuda_api_sum", EXPORTS, syncs),
     Comparison("ranges", "nsys stats nvtx_sum", (*EXPORTS, "full_schema_2023.4"), ranges),
     Comparison("ranges", "nsys stats nvtx_gpu_proj_sum", EXPORTS, gpu_spans),
-)
+)  # fmt: skip
 """What has the same definition there and here."""
 
 
@@ -408,14 +376,10 @@ def main(corpus: Path, expected: Path) -> None:
             numbers = sum(each.numbers + each.missing for each in outcomes)
             largest = max(each.largest for each in outcomes)
             cells = (
-                f"`{comparison.analysis}`",
-                comparison.peer,
-                str(len(outcomes)),
-                f"{numbers:,}",
-                f"{equal:,}",
-                f"{largest:.4g}" if equal < numbers else "0",
+                f"`{comparison.analysis}`", comparison.peer, str(len(outcomes)), f"{numbers:,}",
+                f"{equal:,}", f"{largest:.4g}" if equal < numbers else "0",
                 comparison.remark if equal < numbers else "",
-            )
+            )  # fmt: skip
             print(f"| {' | '.join(cells)} |")
 
 

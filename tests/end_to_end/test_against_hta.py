@@ -3,10 +3,7 @@
 Where a trace has whole microseconds they are equal (test_against_peers). Where it has fractions,
 HTA rounds every start up and every end down, so its busy time lacks up to 2 us per op. (On two more
 traces it leaves out the last step and the kernels whose launch was not recorded; nothing to compare
-there.)
-"""
-
-from __future__ import annotations
+there.)"""
 
 from pathlib import Path
 

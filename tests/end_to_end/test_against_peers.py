@@ -1,7 +1,5 @@
 """Our numbers beside those of HolisticTraceAnalysis and `nsys stats` on the same real traces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

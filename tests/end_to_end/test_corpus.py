@@ -1,7 +1,5 @@
 """Every folder of real traces is ingested, or refused for the reason its index row gives."""
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from pathlib import Path
@@ -24,10 +22,7 @@ RANKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name",
-    at_once(RANKS, "amd_mi250"),
-)
+@pytest.mark.parametrize("name", at_once(RANKS, "amd_mi250"))
 def test_folder_is_ingested(recorded: Recorded, name: str) -> None:
     run = recorded(f"kineto/{name}")
     assert run.sql("SELECT rank FROM ranks ORDER BY rank")["rank"].tolist() == RANKS[name]
@@ -35,9 +30,7 @@ def test_folder_is_ingested(recorded: Recorded, name: str) -> None:
 
 
 GPU = {"kernel", "gpu_memcpy", "gpu_memset", "mtia_ccp_events"}
-HOST = {
-    *("cpu_op", "user_annotation", "runtime", "cuda_runtime", "cuda_driver", "mtia_runtime"),
-}
+HOST = {*("cpu_op", "user_annotation", "runtime", "cuda_runtime", "cuda_driver", "mtia_runtime")}
 
 
 def check_every_event(run: Run) -> None:

@@ -1,7 +1,5 @@
 """A file that ends early: the step it ends in does not count for its ranks, and is said."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 from collections.abc import Callable

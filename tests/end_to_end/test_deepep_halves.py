@@ -1,10 +1,7 @@
 """Two recordings of one decoding job with DeepEP: operations whole, and as two halves each.
 
 Expected values are a reading of the JSON with numpy: kernels of `internode_ll` in their order,
-2k and 2k + 1 of the second recording as one operation, all else that is a kernel as compute.
-"""
-
-from __future__ import annotations
+2k and 2k + 1 of the second recording as one operation, all else that is a kernel as compute."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chrome traces that Kineto did not write: read if they are torch's, else said to tell nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Collectives that no label names, in files whose process groups all have the same members."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,7 @@ RANKS = 4
 
 def _write(path: Path, rank: int, groups: list[list[int]]) -> None:
     """Thirty layers of 100 to 196 us: compute, then an all-reduce of 8 us on the same stream, in
-    which ranks 1 to 3 begin up to 2 us late: too little to prove by themselves who is with whom.
-    """
+    which ranks 1 to 3 begin up to 2 us late: too little to prove by themselves who is with whom."""
     events: list[dict[str, Any]] = []
     begin = 1_000_000
     for layer in range(30):
@@ -47,10 +44,7 @@ def _write(path: Path, rank: int, groups: list[list[int]]) -> None:
 @nightly
 @pytest.mark.parametrize(
     ("groups", "matched"),
-    [
-        ([[0, 1, 2, 3], [0, 1, 2, 3]], 30),
-        ([[0, 1, 2, 3], [0, 1], [2, 3]], 0),
-    ],
+    [([[0, 1, 2, 3], [0, 1, 2, 3]], 30), ([[0, 1, 2, 3], [0, 1], [2, 3]], 0)],
     ids=["the same", "parts too"],
 )
 def test_groups_with_the_same_members_say_who_is_with_whom(

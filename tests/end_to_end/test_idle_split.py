@@ -1,7 +1,5 @@
 """The idle time of a GPU, host's and device's part, against a plain reading of the JSON."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -25,8 +23,7 @@ def split(path: Path) -> tuple[int, int, int]:
     """Return how long nothing ran, ns: until launches returned, after that, launch not recorded.
 
     Calls are numbered in the order in which they are made: a number below all that launched
-    something was given before the first of these.
-    """
+    something was given before the first of these."""
     events = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)["traceEvents"]
     spans = [event for event in events if event.get("ph") == "X"]
     calls: dict[Any, dict[str, Any]] = {}

@@ -1,10 +1,7 @@
 """Causes put into simulated runs on purpose, and found again by `findings`.
 
 What a cause costs is known from the simulator's own timeline: the mean step of the run with it,
-less that of the same run without it.
-"""
-
-from __future__ import annotations
+less that of the same run without it."""
 
 from dataclasses import dataclass, replace
 
@@ -115,13 +112,7 @@ def mean_step_ns(config: Config, window: str) -> float:
     return float(Truth(simulate(config)).breakdown(window)["window_ns"].mean())
 
 
-@pytest.mark.parametrize(
-    "name",
-    at_once(
-        CAUSES,
-        "slow GPU",
-    ),
-)
+@pytest.mark.parametrize("name", at_once(CAUSES, "slow GPU"))
 def test_an_injected_cause_is_found_with_its_rank_and_cost(name: str, simulated: Simulated) -> None:
     cause = CAUSES[name]
     first = simulated(cause.config).analyze("findings").head(cause.place)

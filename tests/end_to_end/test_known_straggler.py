@@ -1,7 +1,5 @@
 """The recorded run whose rank 2 sleeps 40 ms in every step: found, with its cause."""
 
-from __future__ import annotations
-
 from tests.conftest import Recorded
 
 

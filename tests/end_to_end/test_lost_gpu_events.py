@@ -1,7 +1,5 @@
 """A rank whose GPU events were lost: told everywhere, and in no mean."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import NamedTuple

@@ -1,9 +1,6 @@
 """A question has one number: commands, analyses, findings, page, export, compare and check agree.
 
-Held on real runs. Whoever answers from rows of its own instead of an analysis is found here.
-"""
-
-from __future__ import annotations
+Held on real runs. Whoever answers from rows of its own instead of an analysis is found here."""
 
 import json
 import re
@@ -38,13 +35,10 @@ RUNS = (
     "corpus/kineto/resnet_hipfree_mi300x", "corpus/nsys/fsdp_2rank_before__2026.2.sqlite",
 )  # fmt: skip
 PARTS = {
-    "Compute": "compute_ns",
-    "Exposed waiting": "exposed_wait_ns",
-    "Exposed transfer": "exposed_transfer_ns",
-    "Waiting or transfer": "exposed_unsplit_ns",
-    "Exposed copies": "exposed_memory_ns",
-    "Idle": "idle_ns",
-}
+    "Compute": "compute_ns", "Exposed waiting": "exposed_wait_ns",
+    "Exposed transfer": "exposed_transfer_ns", "Waiting or transfer": "exposed_unsplit_ns",
+    "Exposed copies": "exposed_memory_ns", "Idle": "idle_ns",
+}  # fmt: skip
 """What a moment is, as the page calls it, and the column of breakdown."""
 
 HEADS = {
@@ -138,12 +132,9 @@ def answers(
     with traceweave.open(database) as run:
         write_perfetto(run.con, folder / "run.pftrace", Selection(host=False, gaps=True))
         yield Answers(
-            run,
-            read_page(run.report(folder / "run.html")),
-            read_timeline(folder / "run.pftrace"),
-            traceweave.compare(run, run),
-            folder,
-        )
+            run, read_page(run.report(folder / "run.html")), read_timeline(folder / "run.pftrace"),
+            traceweave.compare(run, run), folder,
+        )  # fmt: skip
 
 
 def nanoseconds(row: dict[str, str], *columns: str) -> list[int]:
@@ -287,12 +278,10 @@ def test_who_is_waited_for(answers: Answers) -> None:
     rows = {int(row["Rank"]): row for row in page.tables.get("waits", [])}
     assert set(rows) == set(ranks.index)
     columns = {
-        "Came last: Times": "known_last",
-        "Others waited for it": "origin_wait_ns",
-        "Waited for others": "waited_ns",
-        "Clock-free wait": "waited_free_ns",
+        "Came last: Times": "known_last", "Others waited for it": "origin_wait_ns",
+        "Waited for others": "waited_ns", "Clock-free wait": "waited_free_ns",
         "Inside collectives": "inside_ns",
-    }
+    }  # fmt: skip
     for rank, row in rows.items():
         assert nanoseconds(row, *columns) == ranks.loc[rank, [*columns.values()]].tolist()
     for row in page.tables.get("stragglers", []):

@@ -2,10 +2,7 @@
 
 What ran and what did not is measured in few files, named here with what each asks. Where two of
 them can be held against each other, they are: on CPUs and GPUs, each kind of parallelism, format
-and fault once.
-"""
-
-from __future__ import annotations
+and fault once."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -79,10 +76,7 @@ STATES = {
 WINDOW = ["rank", "step"]
 
 
-@pytest.fixture(
-    scope="module",
-    params=at_once(RUNS, "fixtures/ddp_gloo_straggler"),
-)
+@pytest.fixture(scope="module", params=at_once(RUNS, "fixtures/ddp_gloo_straggler"))
 def run(request: pytest.FixtureRequest, database_of: Callable[..., Path]) -> Iterator[Run]:
     where, name = request.param.split("/", 1)
     with traceweave.open(database_of(request.getfixturevalue(where) / name)) as opened:

@@ -1,7 +1,5 @@
 """What other tools say of single traces, beyond what test_against_peers compares."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -53,8 +51,7 @@ def test_queues_are_as_long_as_hta_says(
 ) -> None:
     """What get_queue_length_summary of HTA 0.5.0 says of rank 0: the longest queue per stream.
 
-    Of the second trace it leaves out the last step, hence the launches; the longest stays.
-    """
+    Of the second trace it leaves out the last step, hence the launches; the longest stays."""
     queues = rows(recorded(f"kineto/{name}"), "queue_depth")
     ours = {
         row["stream"]: (row["launches"], row["depth_max"]) for row in queues if row["rank"] == 0
@@ -71,8 +68,7 @@ def test_gpu_spans_of_annotations_are_those_of_kineto(
 ) -> None:
     """Kineto writes its own projection as gpu_user_annotation events.
 
-    One per stream: what launched on several streams (nanogpt_8xh100) cannot be compared.
-    """
+    One per stream: what launched on several streams (nanogpt_8xh100) cannot be compared."""
     run = recorded(f"kineto/{name}")
     theirs = run.sql(
         "SELECT rank, name, count(*) AS n, sum(duration_ns) AS ns FROM other_events"

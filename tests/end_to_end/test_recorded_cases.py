@@ -1,7 +1,5 @@
 """What is true of the recorded cases (see fixtures/README.md), where the product says it."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

@@ -1,11 +1,9 @@
 """The recorded pipelines of 4 stages: what the analyses say against the events themselves."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -15,6 +13,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.conftest import DatabaseOf
 from tests.marks import first_at_once, nightly
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -165,7 +164,7 @@ def with_peers(database: Path, schedule: str, copy: Path) -> Path:
 @nightly
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_stages_and_bubble_are_those_of_the_events(
-    database_of: Callable[..., Path], tmp_path: Path, schedule: str
+    database_of: DatabaseOf, tmp_path: Path, schedule: str
 ) -> None:
     database = database_of(FIXTURES / f"pipeline_{schedule}")
     run = traceweave.open(with_peers(database, schedule, tmp_path / "run.duckdb"))
@@ -184,9 +183,7 @@ def test_stages_and_bubble_are_those_of_the_events(
 
 @first_at_once()
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-def test_without_the_other_sides_nothing_is_claimed(
-    database_of: Callable[..., Path], schedule: str
-) -> None:
+def test_without_the_other_sides_nothing_is_claimed(database_of: DatabaseOf, schedule: str) -> None:
     run = traceweave.open(database_of(FIXTURES / f"pipeline_{schedule}"))
     seen = run.sql(
         "SELECT op, count(*) AS n FROM collectives WHERE match = 'unmatched' GROUP BY op"
@@ -208,7 +205,7 @@ def test_without_the_other_sides_nothing_is_claimed(
 @nightly
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
 def test_files_of_one_host_tell_stages_and_schedule(
-    database_of: Callable[..., Path], tmp_path: Path, schedule: str
+    database_of: DatabaseOf, tmp_path: Path, schedule: str
 ) -> None:
     """The same recordings, named as torch's trace handler names files: by host and process."""
     recorded = FIXTURES / f"pipeline_{schedule}"
@@ -230,16 +227,12 @@ def test_files_of_one_host_tell_stages_and_schedule(
 
 @first_at_once()
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b"])
-def test_the_group_of_all_is_used_for_a_pipeline(
-    database_of: Callable[..., Path], schedule: str
-) -> None:
+def test_the_group_of_all_is_used_for_a_pipeline(database_of: DatabaseOf, schedule: str) -> None:
     run = traceweave.open(database_of(FIXTURES / f"pipeline_{schedule}"))
     (group,) = run.analyze("groups").to_dict("records")
     assert (group["role"], group["used_for"], group["used_source"]) == (
-        "world",
-        "pp",
-        "operations: only send and recv",
-    )
+        "world", "pp", "operations: only send and recv",
+    )  # fmt: skip
     # each message is 256 x 512 floats, counted where it is sent and where it is received
     assert (group["calls"], group["bytes"]) == (216, 216 * 256 * 512 * 4)
     hidden = communicated = 0

@@ -1,7 +1,5 @@
 """Real recordings, and cases built from public reports, with what is right of them."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -146,11 +144,7 @@ def test_what_waits_for_the_batch_before_blames_nobody(recorded: Recorded) -> No
             "no device records",
         ),
         # they are records, and no launches
-        (
-            "ascend_npu",
-            "276 tasks of the device are of a format that is not read",
-            "unread tasks",
-        ),
+        ("ascend_npu", "276 tasks of the device are of a format that is not read", "unread tasks"),
     ],
 )
 def test_gpu_work_without_records_is_no_compute_of_the_host(

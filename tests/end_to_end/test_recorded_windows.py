@@ -1,7 +1,5 @@
 """The windows of time that a run is measured in: what was not recorded is in none."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from pathlib import Path
@@ -20,8 +18,7 @@ Events = list[dict[str, Any]]
 
 def _launches(at_us: list[int], *, lost: frozenset[int] = frozenset()) -> Events:
     """Return calls of 10 us and kernels of 100 us, each beginning when its call returns; `lost` are
-    the numbers of launches without a record of the kernel.
-    """
+    the numbers of launches without a record of the kernel."""
     calls = [
         {
             "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 9, "tid": 9,
@@ -87,8 +84,7 @@ def test_the_time_between_two_recordings_of_a_rank_is_not_idle(unmarked: tracewe
 @nightly
 def test_a_step_before_a_pause_of_the_profiler_ends_with_its_last_op(tmp_path: Path) -> None:
     """Steps 1 and 2 in one file, 5 and 6 in the other: as measured they take 2, 1.9, 2 and 1.9 ms,
-    not the 20 ms until the next one that was recorded.
-    """
+    not the 20 ms until the next one that was recorded."""
     for start, number in ((1_000_000, 1), (1_024_000, 5)):
         events = _launches([start + 200 * i for i in range(20)])
         events += [_step(number, start, 2000), _step(number + 1, start + 2000, 2000)]
@@ -162,8 +158,7 @@ def test_a_range_beside_the_work_is_no_step(
     tmp_path: Path, length_us: int, windows: list[int]
 ) -> None:
     """20 kernels in 3.9 ms, their calls not recorded: a range of 22 us is no step of theirs, one
-    as long as they take is as good a step as the host can tell.
-    """
+    as long as they take is as good a step as the host can tell."""
     kernels = [e for e in _launches([1_000_000 + 200 * i for i in range(20)]) if e["pid"] == 0]
     _write(tmp_path / "traces" / "rank0.pt.trace.json", [*kernels, _step(0, 1_000_100, length_us)])
     with _open(tmp_path / "traces", tmp_path / "run.duckdb") as run:

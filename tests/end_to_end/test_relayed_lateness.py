@@ -1,7 +1,5 @@
 """A real run whose slow rank makes another one late, which makes a third one wait."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

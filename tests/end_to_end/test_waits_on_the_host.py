@@ -1,7 +1,5 @@
 """What waits for collectives in a run without a GPU, and what asked for them, by its files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

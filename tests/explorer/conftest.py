@@ -1,7 +1,5 @@
 """A run that the explorer's tests look at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

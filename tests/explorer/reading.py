@@ -1,7 +1,5 @@
 """The bytes of wire.py, read as the page reads them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

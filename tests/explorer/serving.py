@@ -1,7 +1,5 @@
 """A server of the explorer beside what asks it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

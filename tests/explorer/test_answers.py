@@ -1,7 +1,5 @@
 """What is told of operations, selections and hits, against the public relations and analyses."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -329,13 +327,11 @@ def test_the_console_keeps_what_a_page_makes_and_no_other_sees_it(explorer: Expl
 @pytest.mark.parametrize(
     "sql",
     [
-        "FROM read_text('/etc/passwd')",
-        "CREATE TABLE run.main.t AS SELECT 1",
-        "DELETE FROM run.base.gpu_ops",
-        "FROM memory.explorer.lanes",
+        "FROM read_text('/etc/passwd')", "CREATE TABLE run.main.t AS SELECT 1",
+        "DELETE FROM run.base.gpu_ops", "FROM memory.explorer.lanes",
         "EXPORT DATABASE '/tmp/explorer-wrote'",
     ],
-)
+)  # fmt: skip
 def test_sql_cannot_read_files_or_write(explorer: Explorer, sql: str) -> None:
     with pytest.raises(QueryError):
         explorer.question("d", sql).answer()

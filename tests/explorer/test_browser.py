@@ -1,7 +1,5 @@
 """The page in a real Chromium, with a real mouse and real keys."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,9 +1,6 @@
 """Findings of recorded runs are shown at something that they are about, or not at all.
 
-What is there is read from the public relations: which operation ran when on which rank.
-"""
-
-from __future__ import annotations
+What is there is read from the public relations: which operation ran when on which rank."""
 
 from collections.abc import Callable
 from pathlib import Path

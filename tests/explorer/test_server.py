@@ -1,7 +1,5 @@
 """Who is answered and who is not, many at once, and how it ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random
@@ -18,6 +16,7 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
+from tests.conftest import Captured
 from tests.explorer.reading import decode
 from tests.marks import nightly
 from traceweave import explorer as explorer_package
@@ -31,7 +30,7 @@ NOTHING = (403, b"")
 
 def _get(
     server: Server, path: str, headers: dict[str, str] | None = None, method: str = "GET",
-    body: str | None = None,
+    body: str | None = None
 ) -> tuple[int, bytes]:  # fmt: skip
     """Ask for a path after the token; an absolute one is asked for as it is."""
     place = urlsplit(server.url)
@@ -258,9 +257,7 @@ def _make_endless(path: Path) -> None:
         con.execute(f"CREATE VIEW device_ops AS FROM quick_ops WHERE ({_ENDLESS}) > rank")
 
 
-def test_a_port_that_is_taken_is_said(
-    gpu_run: Path, served: Server, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_is_said(gpu_run: Path, served: Server, capsys: Captured) -> None:
     port = urlsplit(served.url).port
     assert main(["serve", str(gpu_run), "--no-open", "--port", str(port)]) == 2
     said = capsys.readouterr().err
@@ -269,7 +266,7 @@ def test_a_port_that_is_taken_is_said(
 
 
 def test_without_the_extra_one_line_says_what_to_install(
-    gpu_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    gpu_run: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     for name in [one for one in sys.modules if one.startswith("traceweave.explorer.")]:
         monkeypatch.delitem(sys.modules, name)
@@ -282,9 +279,7 @@ def test_without_the_extra_one_line_says_what_to_install(
     )
 
 
-def test_a_run_is_served_while_it_is_read(
-    gpu_run: Path,
-) -> None:
+def test_a_run_is_served_while_it_is_read(gpu_run: Path) -> None:
     """How far it is read, on a page of its own, for who has the token; then the run."""
     opening = Opening()
     server = Server(opening, 0, lambda: None)
@@ -339,9 +334,7 @@ def test_serve_reads_traces_first(fixtures: Path, tmp_path: Path) -> None:
     assert out.exists()
 
 
-def test_what_cannot_be_read_ends_the_server(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_read_ends_the_server(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "empty").mkdir()
     assert main(["serve", str(tmp_path / "empty")]) == 2
     assert f"serve {tmp_path}/empty -o run.duckdb" in capsys.readouterr().err

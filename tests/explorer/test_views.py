@@ -1,7 +1,5 @@
 """What is drawn: blocks hold exactly the time of the operations, and few operations stand alone."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -260,10 +258,7 @@ def test_the_whole_run_is_the_mean_of_its_ranks(explorer: Explorer) -> None:
 
 
 def test_a_rank_that_is_not_there_is_named(explorer: Explorer) -> None:
-    with (
-        explorer.run.asking() as asking,
-        pytest.raises(UsageError, match="this run has no rank 9"),
-    ):
+    with explorer.run.asking() as asking, pytest.raises(UsageError, match="this run has no rank 9"):
         explorer.lanes(asking, Stretch(0, 1, 1), [0, 9], True)
 
 

@@ -2,10 +2,7 @@
 
 It does what Perfetto's trace processor does with begin and end events (sort by time, keep the
 order of the file where times are equal, an end closes the top of its track's stack), and rejects
-whatever that one would drop, cut short or misplace.
-"""
-
-from __future__ import annotations
+whatever that one would drop, cut short or misplace."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Exports as users ask for them: the API and the command."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable
@@ -12,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import traceweave
+from tests.conftest import Captured
 from tests.export.reading import read
 from tests.marks import nightly
 from traceweave.cli.main import main
@@ -86,12 +85,7 @@ def test_the_database_is_not_overwritten(database: Path) -> None:
     ],
 )
 def test_no_file_has_a_name_that_promises_another_format(
-    database: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    to: str,
-    name: str,
-    said: str,
+    database: Path, tmp_path: Path, capsys: Captured, to: str, name: str, said: str
 ) -> None:
     target = tmp_path / name
 
@@ -102,7 +96,7 @@ def test_no_file_has_a_name_that_promises_another_format(
 
 
 def test_the_command_writes_a_part_of_the_timeline(
-    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     target = tmp_path / "part.pftrace"
 
@@ -123,7 +117,7 @@ def test_the_command_writes_a_part_of_the_timeline(
 
 @nightly
 def test_the_command_names_the_files_after_the_database(
-    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     mine = Path(shutil.copy(database, tmp_path / "run.duckdb"))
 
@@ -135,7 +129,7 @@ def test_the_command_names_the_files_after_the_database(
     assert (tmp_path / "run-parquet" / "gpu_ops.parquet").is_file()
 
 
-def test_a_wrong_selection_is_one_line(database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_selection_is_one_line(database: Path, capsys: Captured) -> None:
     code = main(["export", str(database), "--ranks", "0,7"])
 
     assert code == 2

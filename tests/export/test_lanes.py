@@ -1,7 +1,5 @@
 """Lanes by hand, and against a plain sweep for arbitrary slices and arbitrary batches."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,10 +1,7 @@
 """The archive of original traces for Perfetto: every event lands where it is in the database.
 
 Perfetto's own trace processor is not here to be asked: what it does with a manifest is written down
-in its reference (perfetto.dev/docs/reference/perfetto-manifest) and applied below by hand.
-"""
-
-from __future__ import annotations
+in its reference (perfetto.dev/docs/reference/perfetto-manifest) and applied below by hand."""
 
 import gzip
 import json
@@ -58,8 +55,7 @@ def starts(trace: dict[str, Any], offset_ns: int) -> list[int]:
 
 def assert_aligned(database: Path, archive: Path) -> int:
     """Return how many ranges of the archive are where the database has them, within what is said
-    to be lost.
-    """
+    to be lost."""
     manifest, traces = opened(archive)
     lost = manifest["attributes"]
     checked = 0

@@ -1,13 +1,11 @@
 """The Perfetto trace: everything that the database has is in it, once, and nothing gets lost."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.conftest import Recorded
@@ -197,18 +195,16 @@ ROWS = """
 
 
 @pytest.fixture
-def small(empty_run: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def small(empty_run: Connection) -> Connection:
     empty_run.execute(ROWS)
     return empty_run
 
 
-def written(con: duckdb.DuckDBPyConnection, path: Path, **selection: object) -> Timeline:
+def written(con: Connection, path: Path, **selection: object) -> Timeline:
     return read(write_perfetto(con, path / "t.pftrace", Selection(**selection)).path)  # type: ignore[arg-type]
 
 
-def test_slices_that_overlap_partly_get_a_lane_each(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_slices_that_overlap_partly_get_a_lane_each(small: Connection, tmp_path: Path) -> None:
     timeline = written(small, tmp_path)
 
     found = {
@@ -228,7 +224,7 @@ def test_slices_that_overlap_partly_get_a_lane_each(
 
 
 def test_a_launch_is_joined_with_its_op_and_says_how_long_it_took(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     ops = written(small, tmp_path).by_op()
 
@@ -238,7 +234,7 @@ def test_a_launch_is_joined_with_its_op_and_says_how_long_it_took(
 
 
 def test_a_kernel_that_carries_several_collectives_is_on_the_arrows_of_all(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     small.execute(
         "INSERT INTO base.collective_calls BY NAME SELECT call_id, 0 AS rank, 0 AS source_id,"
@@ -254,17 +250,9 @@ def test_a_kernel_that_carries_several_collectives_is_on_the_arrows_of_all(
 
     assert op.flows == (70, 71)
     assert op.notes == {
-        "op_id": 4,
-        "step": 1,
-        "bytes": 6000,
-        "collective_id": 70,
-        "op": "all_reduce",
-        "group": "default_pg",
-        "dtype": "Float",
-        "match": "seq",
-        "wait_ns": 0,
-        "last_rank": 0,
-    }
+        "op_id": 4, "step": 1, "bytes": 6000, "collective_id": 70, "op": "all_reduce",
+        "group": "default_pg", "dtype": "Float", "match": "seq", "wait_ns": 0, "last_rank": 0,
+    }  # fmt: skip
 
 
 def test_collectives_say_how_long_they_waited_and_for_whom(
@@ -286,7 +274,7 @@ def test_collectives_say_how_long_they_waited_and_for_whom(
 
 
 def test_counters_and_allocator_totals_are_counter_tracks(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     timeline = written(small, tmp_path)
 
@@ -315,11 +303,7 @@ def test_counters_and_allocator_totals_are_counter_tracks(
     ],
 )
 def test_a_selection_takes_part_of_the_run(
-    small: duckdb.DuckDBPyConnection,
-    tmp_path: Path,
-    selection: dict[str, object],
-    ops: set[int],
-    samples: int,
+    small: Connection, tmp_path: Path, selection: dict[str, object], ops: set[int], samples: int
 ) -> None:
     timeline = written(small, tmp_path, **selection)
 
@@ -332,7 +316,7 @@ def test_a_selection_takes_part_of_the_run(
 
 
 def test_memory_in_use_is_summed_where_the_trace_has_no_totals(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     small.execute("UPDATE base.memory_events SET total_allocated_bytes = NULL, value = 7")
     timeline = written(small, tmp_path)
@@ -408,14 +392,14 @@ def test_small_batches_and_a_full_string_table_change_nothing(
 
 
 def test_a_run_without_events_is_a_trace_without_tracks(
-    empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+    empty_run: Connection, tmp_path: Path
 ) -> None:
     timeline = written(empty_run, tmp_path)
 
     assert (timeline.slices, list(timeline.tracks)) == ([], [0])
 
 
-def left_behind(con: duckdb.DuckDBPyConnection) -> list[tuple[str]]:
+def left_behind(con: Connection) -> list[tuple[str]]:
     """The temporary tables that are there, but for those that analyses keep on purpose."""
     return con.execute(
         "SELECT table_name FROM duckdb_tables()"
@@ -424,14 +408,14 @@ def left_behind(con: duckdb.DuckDBPyConnection) -> list[tuple[str]]:
 
 
 @nightly
-def test_no_temporary_table_stays(small: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_no_temporary_table_stays(small: Connection, tmp_path: Path) -> None:
     written(small, tmp_path, gaps=True)
 
     assert left_behind(small) == []
 
 
 def test_an_export_that_fails_leaves_the_old_file(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "t.pftrace").write_bytes(b"")
 
@@ -449,7 +433,7 @@ def test_an_export_that_fails_leaves_the_old_file(
 
 @pytest.mark.parametrize("name", ["missing/t.pftrace", "file/t.pftrace", "folder"])
 def test_a_file_that_cannot_be_written_is_said(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path, name: str
+    small: Connection, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
@@ -460,7 +444,7 @@ def test_a_file_that_cannot_be_written_is_said(
 
 
 def test_events_that_are_no_ops_have_tracks_that_say_what_they_are(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     small.execute(
         "INSERT INTO base.other_events BY NAME SELECT 0 AS rank, 0 AS source_id, op_id, phase,"
@@ -475,16 +459,13 @@ def test_events_that_are_no_ops_have_tracks_that_say_what_they_are(
     timeline = written(small, tmp_path)
 
     assert {op: timeline.path(s.track)[1] for op, s in timeline.by_op().items() if op > 40} == {
-        41: "annotations of stream 7",
-        42: "profiler",
-        43: "profiler",
-        44: "overhead 0",
-    }
+        41: "annotations of stream 7", 42: "profiler", 43: "profiler", 44: "overhead 0",
+    }  # fmt: skip
 
 
 @nightly
 def test_processes_without_a_rank_are_there_unless_ranks_are_chosen(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
+    small: Connection, tmp_path: Path
 ) -> None:
     small.execute(
         "INSERT INTO base.host_ops BY NAME SELECT NULL AS rank, 0 AS source_id, 'os' AS kind,"
@@ -502,9 +483,7 @@ def test_processes_without_a_rank_are_there_unless_ranks_are_chosen(
 
 
 @nightly
-def test_a_rank_whose_clock_is_not_fitted_says_so(
-    small: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_rank_whose_clock_is_not_fitted_says_so(small: Connection, tmp_path: Path) -> None:
     small.execute(
         "INSERT INTO base.rank_sources BY NAME SELECT * REPLACE (1 AS rank, 1 AS source_id)"
         " FROM base.rank_sources;"

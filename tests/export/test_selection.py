@@ -1,16 +1,14 @@
 """What users may ask for, and what they are told if they may not."""
 
-from __future__ import annotations
-
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from traceweave.errors import UsageError
 from traceweave.export.selection import Selection, parse_ranges, parse_time, select
 
 
 @pytest.fixture
-def run(empty_run: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def run(empty_run: Connection) -> Connection:
     empty_run.execute(
         "INSERT INTO base.rank_sources BY NAME SELECT rank, 0 AS source_id, '' AS rank_source,"
         " 'kineto' AS format, 10_000 + rank AS first_local_ns, 20_000 AS last_local_ns"
@@ -60,9 +58,7 @@ def test_a_time_beyond_the_database_is_said() -> None:
         parse_time("9999999999999999999", 0)
 
 
-def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(
-    run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(run: Connection) -> None:
     chosen = select(run, ranks="0-1,5", start="+1us", end=9_000)
 
     assert chosen == Selection(ranks=(0, 1, 5), start_ns=7_000, end_ns=9_000)
@@ -82,7 +78,7 @@ def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(
     ],
 )
 def test_what_the_run_does_not_have_is_said(
-    run: duckdb.DuckDBPyConnection, asked: dict[str, str], message: str
+    run: Connection, asked: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
         select(run, **asked)  # type: ignore[arg-type]

@@ -1,7 +1,5 @@
 """Real traces without what tells process groups, as older profilers write them."""
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import sqlite3

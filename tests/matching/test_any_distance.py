@@ -1,7 +1,5 @@
 """Clocks may lie any distance apart: times need not count from the epoch, nor from one moment."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Two threads of gloo begin operations in another order than they were asked for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -4,20 +4,17 @@ matched all the same, and the ends of those alone that were waited for tell the 
 All by hand: rank 1's clock is 7 ms ahead of rank 0's. A transfer takes 30 us, and so does a receive
 of what lies in buffers. Every 10 ms a message goes from 0 to 1, and 5 ms later one back; its
 receive begins `late` us after the send, and if that is negative, it waits. Where the send of a
-message that is not buffered comes first, it is the send that waits.
-"""
-
-from __future__ import annotations
+message that is not buffered comes first, it is the send that waits."""
 
 import random
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pytest
 from benchmarks.strangers.jobs import MEGA
 from benchmarks.strangers.timeline import Network
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.collective_calls import BASE, add_call, add_rank
@@ -40,7 +37,7 @@ FIRST = 6
 
 
 def add_messages(
-    con: duckdb.DuckDBPyConnection,
+    con: Connection,
     *,
     buffered: bool = True,
     lost: tuple[int, ...] = (),
@@ -73,7 +70,7 @@ def add_messages(
                     )  # fmt: skip
 
 
-def pairs(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int, int]]:
+def pairs(con: Connection) -> list[tuple[int, int, int]]:
     """Of every matched message its sender, and the turns of its send and receive, by what each says
     of itself: when it began on the clock of rank 0."""
     return con.execute(
@@ -83,7 +80,7 @@ def pairs(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int, int]]:
     ).fetchall()
 
 
-def view_of_calls(con: duckdb.DuckDBPyConnection) -> None:
+def view_of_calls(con: Connection) -> None:
     con.execute(
         "CREATE TEMP VIEW calls AS SELECT k.rank, k.op, m.collective_id,"
         f" (k.start_local_ns - {BASE}) // 1000 - {AHEAD_US} * k.rank AS at"
@@ -94,7 +91,7 @@ def view_of_calls(con: duckdb.DuckDBPyConnection) -> None:
 @first_at_once()
 @pytest.mark.parametrize("in_steps_of", [0, 6])
 def test_buffered_messages_are_matched_and_tell_the_clocks_where_they_were_waited_for(
-    empty_run: duckdb.DuckDBPyConnection, in_steps_of: int
+    empty_run: Connection, in_steps_of: int
 ) -> None:
     add_messages(empty_run, in_steps_of=in_steps_of)
     weave(empty_run)
@@ -111,7 +108,7 @@ def test_buffered_messages_are_matched_and_tell_the_clocks_where_they_were_waite
     assert clock[2] == 2 * 3 * FIRST
 
 
-def test_messages_whose_senders_wait_are_not_buffered(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_messages_whose_senders_wait_are_not_buffered(empty_run: Connection) -> None:
     add_messages(empty_run, buffered=False)
     weave(empty_run)
     calls = read_calls(empty_run)
@@ -122,9 +119,7 @@ def test_messages_whose_senders_wait_are_not_buffered(empty_run: duckdb.DuckDBPy
     assert clocks == [(2 * 36,)]
 
 
-def test_buffered_messages_are_matched_around_one_that_was_lost(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_buffered_messages_are_matched_around_one_that_was_lost(empty_run: Connection) -> None:
     """Between the receives that waited before it and after it, order is in doubt; around them, no
     message is given another."""
     add_messages(empty_run, lost=(13,), in_steps_of=6)
@@ -143,10 +138,7 @@ def test_buffered_messages_are_matched_around_one_that_was_lost(
 @first_at_once()
 @pytest.mark.parametrize(("lost", "lost_sends"), [((13,), (16,)), ((16,), (13,)), ((18,), (23,))])
 def test_one_lost_on_each_side_shifts_none_of_those_between(
-    empty_run: duckdb.DuckDBPyConnection,
-    lost: tuple[int, ...],
-    lost_sends: tuple[int, ...],
-    in_steps_of: int,
+    empty_run: Connection, lost: tuple[int, ...], lost_sends: tuple[int, ...], in_steps_of: int
 ) -> None:
     add_messages(empty_run, lost=lost, lost_sends=lost_sends, in_steps_of=in_steps_of, times=5)
     weave(empty_run)
@@ -159,11 +151,10 @@ def test_one_lost_on_each_side_shifts_none_of_those_between(
 # what was: 197 us off, outside a bound of 55 us
 @nightly
 def test_clocks_that_drift_after_the_last_receive_that_waited_are_not_taken_for_buffers(
-    empty_run: duckdb.DuckDBPyConnection,
+    empty_run: Connection,
 ) -> None:
     """400 messages each way over 20 s, none buffered; 12 receives waited, at the beginning. Rank
-    1's clock is 7 ms ahead and gains 10 us a second.
-    """
+    1's clock is 7 ms ahead and gains 10 us a second."""
     for rank in range(2):
         add_rank(empty_run, rank, world_size=2, host=f"host{rank}", last_us=50_000 * 400)
     drawn = sorted(random.Random(1).sample(range(0, 50_000 * 400, 3_000), 800))
@@ -197,9 +188,7 @@ def test_clocks_that_drift_after_the_last_receive_that_waited_are_not_taken_for_
     assert clock[1] == 800
 
 
-def test_ends_of_buffered_messages_tell_coarse_clocks_nothing(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_ends_of_buffered_messages_tell_coarse_clocks_nothing(empty_run: Connection) -> None:
     """Groups without labels are looked for on these: three of four receives begin late."""
     late_us = [-400, 1_200, 900, 2_000] * 6
     for rank in range(2):
@@ -222,9 +211,7 @@ def test_ends_of_buffered_messages_tell_coarse_clocks_nothing(
 
 
 # what failed: votes among no calls at all
-def test_where_no_receive_waited_nothing_is_known_to_be_buffered(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_where_no_receive_waited_nothing_is_known_to_be_buffered(empty_run: Connection) -> None:
     for rank in range(2):
         add_rank(empty_run, rank, world_size=2, host=f"host{rank}", last_us=EVERY_US * 24)
     for number in range(24):

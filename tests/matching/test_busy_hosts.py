@@ -1,8 +1,6 @@
 """Recorded runs of one named host in which ends say little: threads wait for cores, or a call does
 not wait for every rank."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from traceweave.matching.groups import Group, Label, describe_role, find_groups

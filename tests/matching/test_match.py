@@ -1,10 +1,8 @@
-from __future__ import annotations
-
 from dataclasses import replace
 
-import duckdb
 import numpy as np
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -21,8 +19,6 @@ from traceweave_simulator.traffic_tables import (
     store_traffic,
     wrong_matches,
 )
-
-Connection = duckdb.DuckDBPyConnection
 
 
 def test_equal_sequence_numbers_are_one_instance(empty_run: Connection) -> None:
@@ -275,14 +271,11 @@ def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> Non
 
 @settings(max_examples=examples(18), deadline=None)
 @given(
-    seed=st.integers(0, 10_000),
-    program=st.sampled_from([DDP, TP_DP, UNIFORM]),
-    cut=st.integers(0, 12),
-    lost=st.sampled_from([0.0, 0.005, 0.02]),
-    noise=st.sampled_from([0.0, 0.05]),
-    jitter=st.sampled_from([1.0, 10.0, 50.0]),
+    seed=st.integers(0, 10_000), program=st.sampled_from([DDP, TP_DP, UNIFORM]),
+    cut=st.integers(0, 12), lost=st.sampled_from([0.0, 0.005, 0.02]),
+    noise=st.sampled_from([0.0, 0.05]), jitter=st.sampled_from([1.0, 10.0, 50.0]),
     hosts=st.integers(1, 3),
-)
+)  # fmt: skip
 # three calls of one rank end beside three others of every rank, as some of 24 do by chance
 @example(seed=0, program=UNIFORM, cut=12, lost=0.0, noise=0.0, jitter=50.0, hosts=2)
 # two ranks lost a call each, which meet under a shift of half of the calls: it alone was causal

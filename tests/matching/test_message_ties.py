@@ -1,7 +1,5 @@
 """Which messages tie the clocks of hosts that nothing else ties."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np
@@ -36,13 +34,10 @@ def exchanges(gap_us: float) -> Calls:
     ahead = np.array([0, 800_000_000, -300_000_000])
     count = 3 * MESSAGES
     numbers = {f.name: np.full(count, -1) for f in fields(Calls)} | {
-        "rank": np.repeat([0, 4, 8], MESSAGES),
-        "label": np.zeros(count, dtype=np.int64),
-        "op": np.full(count, UNKNOWN),
-        "waited": np.zeros(count, dtype=np.bool_),
-        "start": (start + ahead).T.ravel(),
-        "end": (end + ahead).T.ravel(),
-    }
+        "rank": np.repeat([0, 4, 8], MESSAGES), "label": np.zeros(count, dtype=np.int64),
+        "op": np.full(count, UNKNOWN), "waited": np.zeros(count, dtype=np.bool_),
+        "start": (start + ahead).T.ravel(), "end": (end + ahead).T.ravel(),
+    }  # fmt: skip
     return Calls(**numbers | {"origin_ns": 0})
 
 
@@ -97,11 +92,9 @@ def test_messages_with_others_are_left_out_of_what_a_pair_has_left() -> None:
     beside = np.arange(0, 24, 3)
     ends = np.r_[end, end + 700, end[beside] - 300]
     numbers = {f.name: np.full(len(ends), -1) for f in fields(Calls)} | {
-        "rank": np.repeat([0, 4], [24, 32]),
-        "waited": np.zeros(len(ends), dtype=np.bool_),
-        "start": ends - 90_000,
-        "end": ends,
-    }
+        "rank": np.repeat([0, 4], [24, 32]), "waited": np.zeros(len(ends), dtype=np.bool_),
+        "start": ends - 90_000, "end": ends,
+    }  # fmt: skip
     calls = Calls(**numbers | {"origin_ns": 0})
     whole = np.r_[instance, instance, 100 + beside]
     sent = strand_of(calls, np.arange(24))

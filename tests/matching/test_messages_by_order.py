@@ -1,7 +1,5 @@
 """Sends and receives of gloo: pairs as the job noted them, or none."""
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_right
 from collections import defaultdict

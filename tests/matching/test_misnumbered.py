@@ -1,10 +1,8 @@
 """Sequence numbers that do not name the same operations on all ranks."""
 
-from __future__ import annotations
-
-import duckdb
 import numpy as np
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import at_once
 from traceweave.matching.outcome import ALONE, MISNUMBERED
@@ -17,7 +15,7 @@ ALIKE = tuple(Op("world", "all_reduce", 1_048_576, 60.0, pause) for pause in (30
 """Nothing but time tells one operation from the next."""
 
 
-def renumber(con: duckdb.DuckDBPyConnection, rank: int, since: int) -> None:
+def renumber(con: Connection, rank: int, since: int) -> None:
     """Let a rank count one more from a number on."""
     con.execute(
         "UPDATE base.collective_calls SET seq = seq + 1 WHERE rank = $rank AND seq >= $since",
@@ -26,9 +24,7 @@ def renumber(con: duckdb.DuckDBPyConnection, rank: int, since: int) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 3], ids=["first rank", "last rank"])
-def test_a_rank_that_counts_otherwise_is_left_out(
-    empty_run: duckdb.DuckDBPyConnection, rank: int
-) -> None:
+def test_a_rank_that_counts_otherwise_is_left_out(empty_run: Connection, rank: int) -> None:
     run = simulate_traffic(Job(steps=60, per_host=2, program=ALIKE))
     store_traffic(empty_run, run)
     renumber(empty_run, rank, 0)
@@ -38,9 +34,7 @@ def test_a_rank_that_counts_otherwise_is_left_out(
     assert summary.matched == {"seq": 3 * 180}
 
 
-def test_a_stretch_after_which_numbers_are_off_is_left_out(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_stretch_after_which_numbers_are_off_is_left_out(empty_run: Connection) -> None:
     run = simulate_traffic(Job(steps=60, per_host=2, program=ALIKE))
     store_traffic(empty_run, run)
     renumber(empty_run, 2, 100)
@@ -61,7 +55,7 @@ def test_a_stretch_after_which_numbers_are_off_is_left_out(
     ids=lambda t: next(iter(t)),
 )
 def test_clocks_and_waits_do_not_look_like_wrong_numbers(
-    empty_run: duckdb.DuckDBPyConnection, program: tuple[Op, ...], trouble: dict[str, float]
+    empty_run: Connection, program: tuple[Op, ...], trouble: dict[str, float]
 ) -> None:
     job = Job(steps=100, per_host=2, program=program, **trouble)  # type: ignore[arg-type]
     store_traffic(empty_run, simulate_traffic(job))

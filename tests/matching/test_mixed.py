@@ -1,7 +1,5 @@
 """Runs that two profilers recorded, in one window or in several."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Calls that order alone makes partners where a clock steps more than once among them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

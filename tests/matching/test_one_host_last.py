@@ -1,8 +1,6 @@
 """Pairs across two hosts, of which one comes last, in step: the ends of the other host's ranks
 coincide as those of one group do, and only those of the late ones tell."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np
@@ -20,8 +18,7 @@ from traceweave.matching.strands import strands_of
 def groups_found(calls: int, steps: list[int], lost: float, seed: int) -> list[list[int]]:
     """What is found of the calls of pairs (0, 4), (1, 5), (2, 6) and (3, 7), which end 100 us after
     4 to 7 have begun, within 2 us of each other; 0 to 3 have begun up to 20 us before. The clock of
-    4 to 7 steps by 1 ms at those calls, and some are `lost`.
-    """
+    4 to 7 steps by 1 ms at those calls, and some are `lost`."""
     rng = np.random.default_rng(seed)
     moment = np.cumsum(rng.integers(8_000_000, 12_000_000, calls))
     late = moment[:, None] - rng.integers(0, 2_000, (calls, 4))
@@ -38,14 +35,9 @@ def _found(start: Ints, end: Ints, kept: Flags) -> list[list[int]]:
     rank, row = np.nonzero(kept.T)
     none, zero = np.full(len(rank), -1, dtype=np.int64), np.zeros(len(rank), dtype=np.int64)
     numbers = {f.name: none for f in fields(Calls)} | {
-        "call_id": np.arange(len(rank)),
-        "rank": rank,
-        "op": zero,
-        "on_gpu": zero == 0,
-        "computing": zero > 0,
-        "start": start[row, rank],
-        "end": end[row, rank],
-    }
+        "call_id": np.arange(len(rank)), "rank": rank, "op": zero, "on_gpu": zero == 0,
+        "computing": zero > 0, "start": start[row, rank], "end": end[row, rank],
+    }  # fmt: skip
     calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
     time = CommonTime(calls, none, lambda one, other: one // 4 == other // 4)
     search = Search(time, Job(ranks=tuple(range(8)), size=8), lambda one, other: True)

@@ -1,21 +1,19 @@
 """Who the other side of a message is, where its own trace knows only a number."""
 
-from __future__ import annotations
-
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.collective_calls import add_call, add_rank
 from traceweave.matching.peers import ENOUGH, resolve_messages, resolve_peers
 from traceweave.weave import weave
 
 
-def peers(con: duckdb.DuckDBPyConnection) -> list[int | None]:
+def peers(con: Connection) -> list[int | None]:
     rows = con.execute("SELECT peer FROM base.known_calls ORDER BY call_id").fetchall()
     return [row[0] for row in rows]
 
 
-def test_members_of_a_communicator_number_each_other(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_members_of_a_communicator_number_each_other(empty_run: Connection) -> None:
     """Communicator a: ranks 4 and 6 are its members 0 and 1, member 2 has recorded nothing.
     In communicator b two ranks claim number 0; what is known already stays."""
     for rank, comm, mine, other, known in (
@@ -34,9 +32,7 @@ def test_members_of_a_communicator_number_each_other(empty_run: duckdb.DuckDBPyC
     assert peers(empty_run) == [6, 4, None, None, None, 9]
 
 
-def test_a_communicator_of_all_ranks_needs_no_members(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_communicator_of_all_ranks_needs_no_members(empty_run: Connection) -> None:
     """Its creation was not recorded, but every rank of the world sends in it."""
     for rank in range(2):
         add_rank(empty_run, rank, world_size=2)
@@ -46,7 +42,7 @@ def test_a_communicator_of_all_ranks_needs_no_members(
     assert peers(empty_run) == [1, 0, None]
 
 
-def numbered(con: duckdb.DuckDBPyConnection, world_size: int) -> list[int]:
+def numbered(con: Connection, world_size: int) -> list[int]:
     """How many messages between ranks 1, 2 and 3 of one communicator, who know each other by
     number, are matched, per rank; beside them rank 0 was recorded, which did something else."""
     ranks = (1, 2, 3)
@@ -70,22 +66,18 @@ def numbered(con: duckdb.DuckDBPyConnection, world_size: int) -> list[int]:
     return [count for (count,) in rows]
 
 
-def test_members_are_numbered_by_rank_where_all_were_recorded(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_members_are_numbered_by_rank_where_all_were_recorded(empty_run: Connection) -> None:
     assert numbered(empty_run, world_size=4) == [40, 40, 40]
 
 
-def test_members_that_may_be_missing_leave_numbers_open(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_members_that_may_be_missing_leave_numbers_open(empty_run: Connection) -> None:
     assert numbered(empty_run, world_size=8) == [0, 0, 0]
 
 
 Said = list[tuple[str, int | None]]
 
 
-def filled(con: duckdb.DuckDBPyConnection, said: Said) -> Said:
+def filled(con: Connection, said: Said) -> Said:
     """What two calls that say nothing are, before and after others of their stream that say this;
     another stream of theirs and another rank send to 5."""
     silent = ("unknown", None)
@@ -109,7 +101,7 @@ def filled(con: duckdb.DuckDBPyConnection, said: Said) -> Said:
 
 @pytest.mark.parametrize("message", [("send", 4), ("recv", 3), ("send", None), ("recv", None)])
 def test_what_says_nothing_is_as_all_others_of_its_stream(
-    empty_run: duckdb.DuckDBPyConnection, message: tuple[str, int | None]
+    empty_run: Connection, message: tuple[str, int | None]
 ) -> None:
     assert filled(empty_run, [message] * ENOUGH) == [message] * 2
 
@@ -130,7 +122,7 @@ MANY: Said = [("send", 4)] * 50
     ],
 )
 def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
-    empty_run: duckdb.DuckDBPyConnection, said: Said
+    empty_run: Connection, said: Said
 ) -> None:
     assert filled(empty_run, said) == [("unknown", None)] * 2
 
@@ -146,7 +138,7 @@ def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
     ],
 )
 def test_what_a_stream_says_holds_for_what_says_nothing_on_it(
-    empty_run: duckdb.DuckDBPyConnection, silent: dict[str, int | str | None]
+    empty_run: Connection, silent: dict[str, int | str | None]
 ) -> None:
     for n in range(ENOUGH):
         add_call(
@@ -160,9 +152,7 @@ def test_what_a_stream_says_holds_for_what_says_nothing_on_it(
     assert rows.fetchall()[-1] == ("unknown", None)
 
 
-def test_a_thread_of_a_streams_number_says_nothing_of_it(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_thread_of_a_streams_number_says_nothing_of_it(empty_run: Connection) -> None:
     for n in range(ENOUGH):
         add_call(empty_run, 0, 10 * n, 10 * n + 5, op="send", peer=4, stream=7, gpu_op_id=None)
     add_call(empty_run, 0, 900, 905, op="unknown", stream=7, gpu_op_id=99, group=None)
@@ -171,7 +161,7 @@ def test_a_thread_of_a_streams_number_says_nothing_of_it(
     assert rows[-1] == ("unknown",)
 
 
-def test_to_resolve_messages_again_changes_nothing(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_to_resolve_messages_again_changes_nothing(empty_run: Connection) -> None:
     """As `ingest --add` does, here with a later recording in which the stream hears from 3."""
     first = filled(empty_run, [("send", 4)] * ENOUGH)
     for n in range(ENOUGH):

@@ -1,7 +1,5 @@
 """Messages that others may have, and groups that cannot be of one job with the others."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields, replace
 

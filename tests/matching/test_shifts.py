@@ -1,7 +1,5 @@
 """Choosing a shift looks at candidates some at a time; how many makes no difference."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -22,28 +20,11 @@ def _calls(start: Ints, noise: Ints) -> Calls:
     zero = np.zeros(len(start), dtype=np.int64)
     turn = np.arange(len(start), dtype=np.int64)
     return Calls(
-        call_id=turn,
-        rank=zero,
-        source=zero,
-        label=zero,
-        op=turn % 2,
-        size=8 + 8 * (turn % 4 == 3),
-        dtype=zero,
-        seq=none,
-        peer=none,
-        peer_number=none,
-        step=none,
-        stream=zero,
-        thread=none,
-        kernel=none,
-        on_gpu=zero == 0,
-        computing=zero > 0,
-        waited=zero > 0,
-        root=none,
-        start=start,
-        end=start + 500 + noise,
-        origin_ns=0,
-    )
+        call_id=turn, rank=zero, source=zero, label=zero, op=turn % 2, size=8 + 8 * (turn % 4 == 3),
+        dtype=zero, seq=none, peer=none, peer_number=none, step=none, stream=zero, thread=none,
+        kernel=none, on_gpu=zero == 0, computing=zero > 0, waited=zero > 0, root=none, start=start,
+        end=start + 500 + noise, origin_ns=0,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("at_a_time", [1, 7, shifts.SHORTLIST, 10 * CALLS])

@@ -1,10 +1,8 @@
 """Calls without numbers of clocks that step by about as long as a step of training takes: the
 nearest call in time is another one then."""
 
-from __future__ import annotations
-
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import nightly
 from tests.tables import empty_database
@@ -14,55 +12,25 @@ from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import TP_DP_ALIKE, TWO_STREAMS, UNIFORM, Job, pipeline
 from traceweave_simulator.traffic_tables import outside_bounds, store_traffic, wrong_matches
 
-Connection = duckdb.DuckDBPyConnection
-
 STEP_OF_TRAINING = Job(
-    steps=30,
-    program=TP_DP_ALIKE,
-    own_clocks=True,
-    gpu_us=10,
-    end_jitter=50,
-    ring_bias=6,
-    with_seq=False,
-    jump_us=5000,
-    seed=9207,
-)
+    steps=30, program=TP_DP_ALIKE, own_clocks=True, gpu_us=10, end_jitter=50, ring_bias=6,
+    with_seq=False, jump_us=5000, seed=9207,
+)  # fmt: skip
 """Clocks of every other rank step by 5.0 ms in the middle; a step of training takes 4.4 to 5.0 ms.
 In a group of one host, 36 instances joined a rank's calls with those that others made a step of
 training before."""
 MESSAGES = Job(
-    steps=60,
-    program=pipeline(2),
-    own_clocks=True,
-    gpu_us=2,
-    end_jitter=30,
-    ring_bias=6,
-    ring_shape="random",
-    straggler_ms=100,
-    with_hosts=True,
-    lost=0.01,
-    wander_us=100,
-    step_apart_us=300,
-    seed=736,
-)
+    steps=60, program=pipeline(2), own_clocks=True, gpu_us=2, end_jitter=30, ring_bias=6,
+    ring_shape="random", straggler_ms=100, with_hosts=True, lost=0.01, wander_us=100,
+    step_apart_us=300, seed=736,
+)  # fmt: skip
 """Where rank 3 had stepped, 19 sends of its second microbatch were joined with what rank 7 received
 of the first."""
 LOST = Job(
-    hosts=4,
-    per_host=1,
-    steps=10,
-    program=TWO_STREAMS,
-    ring_bias=6,
-    ring_shape="random",
-    with_seq=False,
-    with_hosts=True,
-    cut=12,
-    lost=0.01,
-    jump_us=1000,
-    step_apart_us=1000,
-    wander_apart_us=100,
-    seed=6434,
-)
+    hosts=4, per_host=1, steps=10, program=TWO_STREAMS, ring_bias=6, ring_shape="random",
+    with_seq=False, with_hosts=True, cut=12, lost=0.01, jump_us=1000, step_apart_us=1000,
+    wander_apart_us=100, seed=6434,
+)  # fmt: skip
 """The rank that recorded most lacks calls before its window; two others' calls there were joined
 with each other, one operation apart."""
 
@@ -101,21 +69,9 @@ def test_calls_before_all_matched_ones_may_be_on_a_clock_that_stepped_since() ->
 # beyond a call that one rank lacks most of that stretch were right
 def test_a_clock_that_steps_as_far_as_calls_lie_apart() -> None:
     job = Job(
-        hosts=4,
-        per_host=2,
-        steps=30,
-        program=TP_DP_ALIKE,
-        own_clocks=True,
-        drift_ppm=40,
-        gpu_us=2,
-        end_jitter=5,
-        hiccup_us=150,
-        with_seq=False,
-        cut=7,
-        lost=0.01,
-        jump_us=1000,
-        seed=101,
-    )
+        hosts=4, per_host=2, steps=30, program=TP_DP_ALIKE, own_clocks=True, drift_ppm=40, gpu_us=2,
+        end_jitter=5, hiccup_us=150, with_seq=False, cut=7, lost=0.01, jump_us=1000, seed=101,
+    )  # fmt: skip
     with empty_database() as con:
         summary, wrong, _ = woven(con, job)
         assert wrong == 0
@@ -126,20 +82,10 @@ def test_calls_that_a_clock_set_back_lets_overlap_have_no_order() -> None:
     # set back by 0.97 ms, where a call follows another after 1.1: they seem to run at once, and on
     # some ranks the later one first
     job = Job(
-        steps=60,
-        program=UNIFORM,
-        drift_ppm=20,
-        gpu_us=10,
-        end_jitter=50,
-        ring_bias=6,
-        with_seq=False,
-        with_hosts=True,
-        lost=0.01,
-        jump_us=1000,
-        wander_us=20,
-        step_apart_us=1000,
+        steps=60, program=UNIFORM, drift_ppm=20, gpu_us=10, end_jitter=50, ring_bias=6,
+        with_seq=False, with_hosts=True, lost=0.01, jump_us=1000, wander_us=20, step_apart_us=1000,
         seed=1643,
-    )
+    )  # fmt: skip
     with empty_database() as con:
         summary, wrong, _ = woven(con, job)
         assert wrong == 0

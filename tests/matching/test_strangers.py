@@ -1,8 +1,6 @@
 """Jobs of the second simulator (benchmarks/strangers) that were matched wrongly or not at all, or
 whose clocks were lost."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path

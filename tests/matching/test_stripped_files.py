@@ -1,7 +1,5 @@
 """Real traces stripped of every label in the files are matched as with them."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which message follows which tells the other side of one that time did not show."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from traceweave.matching.calls import RECV, SEND

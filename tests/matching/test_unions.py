@@ -1,7 +1,5 @@
 """Which proven sets may be parts of one group."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np
@@ -27,12 +25,9 @@ def searched(ranks: list[int], later_ns: list[int]) -> tuple[Search, list[Strand
     order = np.lexsort((start.T.ravel(), rank))
     none, zero = np.full(len(rank), -1), np.zeros(len(rank), dtype=np.int64)
     numbers = {f.name: none for f in fields(Calls)} | {
-        "rank": rank[order],
-        "op": zero,
-        "computing": zero > 0,
-        "start": start.T.ravel()[order],
+        "rank": rank[order], "op": zero, "computing": zero > 0, "start": start.T.ravel()[order],
         "end": end.T.ravel()[order],
-    }
+    }  # fmt: skip
     calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
     time = CommonTime(calls, none, lambda _one, _other: False)
     search = Search(time, Job(ranks=(0, 1, 2, 3), size=4), lambda _one, _other: True)

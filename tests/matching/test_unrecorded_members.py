@@ -1,7 +1,5 @@
 """Ranks that wait for members which were not recorded are not taken for one group."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import numpy as np
@@ -23,8 +21,7 @@ def found(groups: list[list[int]], recorded: list[int], in_step: str) -> list[li
 
     Calls of a group end 100 us after its last member began, to within 2 us; `in_step`: no ranks
     begin together ("none"), those of a host do to within 2 us ("hosts"), those of the second do,
-    which comes last ("second"), or none do and 2 comes last ("2 last").
-    """
+    which comes last ("second"), or none do and 2 comes last ("2 last")."""
     rng = np.random.default_rng(1)
     moment = np.cumsum(rng.integers(8_000_000, 12_000_000, CALLS))[:, None]
     late = rng.integers(0, 200_000, (CALLS, 8))
@@ -40,13 +37,9 @@ def found(groups: list[list[int]], recorded: list[int], in_step: str) -> list[li
         end[:, group] += start[:, group].max(axis=1, keepdims=True)
     rank, zero = np.repeat(recorded, CALLS), np.zeros(CALLS * len(recorded), dtype=np.int64)
     numbers = {f.name: zero - 1 for f in fields(Calls)} | {
-        "call_id": np.arange(len(rank)),
-        "rank": rank,
-        "op": zero,
-        "computing": zero > 0,
-        "start": start[:, recorded].T.ravel(),
-        "end": end[:, recorded].T.ravel(),
-    }
+        "call_id": np.arange(len(rank)), "rank": rank, "op": zero, "computing": zero > 0,
+        "start": start[:, recorded].T.ravel(), "end": end[:, recorded].T.ravel(),
+    }  # fmt: skip
     calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
     time = CommonTime(calls, zero - 1, lambda one, other: one // 4 == other // 4)
     search = Search(time, Job(ranks=tuple(recorded), size=8), lambda _one, _other: True)

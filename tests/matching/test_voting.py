@@ -1,7 +1,5 @@
 """Who a call's partner is where calls are missing in between: by a vote of ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Calls whose groups no trace names: what is matched is what the labels say, and no call more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -500,14 +498,9 @@ def strands_of_two(together: bool) -> tuple[Search, list[Strand]]:
     end = start[:, [1, 1, 3, 3]] + 100_000 + rng.integers(-2_000, 2_000, (40, 4))
     none, zero = np.full(160, -1, dtype=np.int64), np.zeros(160, dtype=np.int64)
     numbers = {f.name: none for f in fields(Calls)} | {
-        "call_id": np.arange(160),
-        "rank": np.repeat(np.arange(4), 40),
-        "op": zero,
-        "on_gpu": zero == 0,
-        "computing": zero > 0,
-        "start": start.T.ravel(),
-        "end": end.T.ravel(),
-    }
+        "call_id": np.arange(160), "rank": np.repeat(np.arange(4), 40), "op": zero,
+        "on_gpu": zero == 0, "computing": zero > 0, "start": start.T.ravel(), "end": end.T.ravel(),
+    }  # fmt: skip
     calls = Calls(**numbers | {"origin_ns": 0})  # type: ignore[arg-type]
     time = CommonTime(calls, none, lambda one, other: True)
     search = Search(time, World(ranks=(0, 1, 2, 3), size=4), lambda one, other: True)

@@ -1,13 +1,11 @@
 """Which group gloo's worker threads serve: as the job's flight recorder says, or nothing."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import at_once, nightly
@@ -66,7 +64,7 @@ WORLD, NEAR, FAR = (0, 1, 2, 3), {0: (0, 1), 1: (0, 1), 2: (2, 3), 3: (2, 3)}, {
 }  # fmt: skip
 
 
-def _job(con: duckdb.DuckDBPyConnection, host: str | None = "node0") -> None:
+def _job(con: Connection, host: str | None = "node0") -> None:
     """Four ranks that list the groups 'world', 'near' and 'far', in this order."""
     for rank in range(4):
         add_rank(con, rank, host=host, world_size=4, last_us=100_000)
@@ -80,12 +78,7 @@ def _job(con: duckdb.DuckDBPyConnection, host: str | None = "node0") -> None:
 
 
 def _call(
-    con: duckdb.DuckDBPyConnection,
-    rank: int,
-    thread: int,
-    start: float,
-    end: float,
-    op: str = "all_reduce",
+    con: Connection, rank: int, thread: int, start: float, end: float, op: str = "all_reduce"
 ) -> None:
     # threads of later ranks have higher numbers, as those of processes do that start one by one
     add_call(
@@ -94,7 +87,7 @@ def _call(
     )  # fmt: skip
 
 
-def _told(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str | None, list[int] | None, int]]:
+def _told(con: Connection) -> list[tuple[int, str | None, list[int] | None, int]]:
     """Thread, group and calls of all ranks' threads, by what is the same in all."""
     weave(con)
     return con.execute(
@@ -107,7 +100,7 @@ def _told(con: duckdb.DuckDBPyConnection) -> list[tuple[int, str | None, list[in
 PAIRS_NEAR, PAIRS_FAR = [[0, 1], [2, 3]], [[0, 2], [1, 3]]
 
 
-def _pairs(con: duckdb.DuckDBPyConnection, apart_us: float, rest_us: int = 0) -> None:
+def _pairs(con: Connection, apart_us: float, rest_us: int = 0) -> None:
     """Sums in near and far pairs by turns, 20 of each; near ones of ranks 2 and 3 `apart_us` later
     than those of 0 and 1. After every fifth all rest."""
     for n in range(20):
@@ -118,9 +111,7 @@ def _pairs(con: duckdb.DuckDBPyConnection, apart_us: float, rest_us: int = 0) ->
             _call(con, rank, 3 + n % 2, at + 600, at + 650)
 
 
-def test_a_group_that_nobody_uses_is_told_from_those_that_are(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_a_group_that_nobody_uses_is_told_from_those_that_are(empty_run: Connection) -> None:
     _job(empty_run)
     # 300 us later: not one operation of all four, by far more than clocks of one host are apart
     _pairs(empty_run, 300)
@@ -135,7 +126,7 @@ def test_a_group_that_nobody_uses_is_told_from_those_that_are(
     ).fetchone() == (0,)
 
 
-def test_what_could_be_read_in_two_ways_stays_open(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_what_could_be_read_in_two_ways_stays_open(empty_run: Connection) -> None:
     _job(empty_run)
     # in step: near and far pairs, or all four of them and then near ones
     _pairs(empty_run, 20)
@@ -143,7 +134,7 @@ def test_what_could_be_read_in_two_ways_stays_open(empty_run: duckdb.DuckDBPyCon
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
-def test_clocks_that_differ_leave_less_to_causality(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_clocks_that_differ_leave_less_to_causality(empty_run: Connection) -> None:
     _job(empty_run, host=None)
     # always as much later, which clocks that lie apart explain as well
     _pairs(empty_run, 300)
@@ -151,7 +142,7 @@ def test_clocks_that_differ_leave_less_to_causality(empty_run: duckdb.DuckDBPyCo
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
-def test_a_thread_of_no_listed_group_leaves_all_open(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_a_thread_of_no_listed_group_leaves_all_open(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300)
     for thread in (5, 6, 7):  # of groups that were given up before the trace was written
@@ -161,7 +152,7 @@ def test_a_thread_of_no_listed_group_leaves_all_open(empty_run: duckdb.DuckDBPyC
 
 
 def test_a_rank_whose_recording_ended_early_belongs_to_the_groups_all_the_same(
-    empty_run: duckdb.DuckDBPyConnection,
+    empty_run: Connection,
 ) -> None:
     _job(empty_run)
     _pairs(empty_run, 300)
@@ -174,9 +165,7 @@ def test_a_rank_whose_recording_ended_early_belongs_to_the_groups_all_the_same(
     assert (1, "near", PAIRS_NEAR, 40) in found
 
 
-def test_groups_of_the_same_members_have_members_and_no_name(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_groups_of_the_same_members_have_members_and_no_name(empty_run: Connection) -> None:
     for member in range(2):
         add_rank(empty_run, member, host="node0", world_size=2)
         for place, name in enumerate(["world", "checkpoints"]):
@@ -192,7 +181,7 @@ def test_groups_of_the_same_members_have_members_and_no_name(
     assert sizes == [(512,)]  # of 1,024 with four
 
 
-def test_calls_that_records_name_are_left_to_them(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_calls_that_records_name_are_left_to_them(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300)
     empty_run.execute(
@@ -203,7 +192,7 @@ def test_calls_that_records_name_are_left_to_them(empty_run: duckdb.DuckDBPyConn
     assert {group for _, group, *_ in _told(empty_run)} == {"recorded"}
 
 
-def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_one_rank_alone_proves_nothing(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300)
     for n in range(20):  # as many groups as threads for them, which one reading fits
@@ -216,7 +205,7 @@ def test_one_rank_alone_proves_nothing(empty_run: duckdb.DuckDBPyConnection) -> 
 
 @pytest.mark.parametrize(("sources", "matched"), [(1, 0), (2, 80)])
 def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
-    empty_run: duckdb.DuckDBPyConnection, sources: int, matched: int
+    empty_run: Connection, sources: int, matched: int
 ) -> None:
     # four threads of a rank: two in either half of its calls, which may have a file of its own
     for rank in range(2):
@@ -239,9 +228,7 @@ def test_more_threads_than_a_group_has_are_of_several_if_of_one_process(
 
 @pytest.mark.parametrize("groups", [24, 400])
 @nightly
-def test_many_groups_of_the_same_members_count_as_one(
-    empty_run: duckdb.DuckDBPyConnection, groups: int
-) -> None:
+def test_many_groups_of_the_same_members_count_as_one(empty_run: Connection, groups: int) -> None:
     # as many readings of 8 pairs of threads as ways to choose 8 of the groups
     for rank in range(2):
         add_rank(empty_run, rank, host="node0", world_size=2)
@@ -259,14 +246,14 @@ def test_many_groups_of_the_same_members_count_as_one(
     ).fetchone() == (0,)
 
 
-def _pause(con: duckdb.DuckDBPyConnection, rank: int, start_us: int, length_us: int) -> None:
+def _pause(con: Connection, rank: int, start_us: int, length_us: int) -> None:
     con.execute(
         "INSERT INTO base.pauses VALUES ($1, $1, $2, $3)",
         [rank, BASE + 1000 * start_us, 1000 * length_us],
     )
 
 
-def _steps(con: duckdb.DuckDBPyConnection, first: int) -> None:
+def _steps(con: Connection, first: int) -> None:
     """Four of 7 ms, each of which begins with a pause of 1 ms on every rank."""
     for rank in range(4):
         for step in range(4):
@@ -281,7 +268,7 @@ def _steps(con: duckdb.DuckDBPyConnection, first: int) -> None:
 
 @nightly
 def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
-    empty_run: duckdb.DuckDBPyConnection,
+    empty_run: Connection,
 ) -> None:
     _job(empty_run)
     _pairs(empty_run, 300)
@@ -296,9 +283,7 @@ def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
 
 
 @nightly
-def test_calls_of_every_step_are_of_groups_that_were_there_before(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
+def test_calls_of_every_step_are_of_groups_that_were_there_before(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300, rest_us=2_000)
     _steps(empty_run, first=7)
@@ -314,7 +299,7 @@ def test_calls_of_every_step_are_of_groups_that_were_there_before(
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
-def test_in_step_0_a_job_may_set_itself_up(empty_run: duckdb.DuckDBPyConnection) -> None:
+def test_in_step_0_a_job_may_set_itself_up(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300, rest_us=2_000)
     _steps(empty_run, first=0)

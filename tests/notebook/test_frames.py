@@ -1,7 +1,5 @@
 """Results as frames of pandas and polars and as Arrow, and what a type checker knows of them."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a notebook shows: the numbers drawn are those of the analyses, and texts are escaped."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

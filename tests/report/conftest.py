@@ -1,7 +1,5 @@
 """Runs to report on, written by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

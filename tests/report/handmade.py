@@ -1,7 +1,5 @@
 """The run of handmade.sql, with as many ranks and steps as a test needs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
@@ -32,8 +30,7 @@ def fill(
 ) -> None:
     """Insert the run; `steps` = 0 writes one round of work outside any step.
 
-    0 ranks without collectives are no row at all.
-    """
+    0 ranks without collectives are no row at all."""
     options = {"ranks": ranks, "steps": steps, "collectives": collectives, "gpu": gpu}
     for name, value in {**options, "kernel": kernel, "t0": T0}.items():
         con.execute(f"SET VARIABLE {name} = ?", [value])

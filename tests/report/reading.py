@@ -1,7 +1,5 @@
 """A second reader of report pages: the numbers of their tables and charts, and what they say."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The page in a real Chromium: charts are drawn, hostile names are text, nothing is requested."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Columns of the page that are those of an analysis: what their header says, they say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -20,9 +18,7 @@ def test_kind_unit_and_explanation_are_those_of_the_header() -> None:
         "kernels",
         {"kernel": "", "count": "Number", "total_ns": Column("", own_unit=True), "share": ""}
         | {"fastest_rank": Column("Rank", "int"), "mine": Column("Mine", "bytes", "of my own")},
-        [
-            {"kernel": "k", "count": 2, "total_ns": 5, "share": 0.5, "fastest_rank": 1, "mine": 7},
-        ],
+        [{"kernel": "k", "count": 2, "total_ns": 5, "share": 0.5, "fastest_rank": 1, "mine": 7}],
     )
     assert [(c.label, c.kind) for c in table.columns] == [
         ("Kernel", "name"),

@@ -1,7 +1,5 @@
 """What stands above the verdict, and where its cards lead, by hand and on real traces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

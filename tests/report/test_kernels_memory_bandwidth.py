@@ -1,7 +1,5 @@
 """Kernels, memory and bandwidth on runs worked out by hand."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 
@@ -56,9 +54,7 @@ def test_the_kernel_charts_hold_the_rows(shared_run: MakeRun) -> None:
     assert section.tables[0].rows[0][:5] == ("gemm_kernel", "gemm", 12, 750 * MS, 750 / 1080)
 
 
-def test_kernels_outside_of_steps_are_in_their_time_and_the_page_says_so(
-    make_run: MakeRun,
-) -> None:
+def test_kernels_outside_of_steps_are_in_their_time_and_the_page_says_so(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=3)
     con.execute("UPDATE base.gpu_ops SET step = NULL WHERE step = 2")
     kernels = load_kernels(con)

@@ -1,7 +1,5 @@
 """Tables choose units and prepare cells."""
 
-from __future__ import annotations
-
 from traceweave.report.page import Cell, Column, Head, Span, Table
 
 
@@ -10,38 +8,28 @@ def test_durations_of_a_table_share_the_unit_of_the_largest() -> None:
         "t",
         "T",
         (
-            Column("Rank", "int"),
-            Column("Long", "duration", group="Times"),
-            Column("Short", "duration", group="Times"),
-            Column("Own", "duration", own_unit=True),
+            Column("Rank", "int"), Column("Long", "duration", group="Times"),
+            Column("Short", "duration", group="Times"), Column("Own", "duration", own_unit=True),
             Column("Share", "percent"),
         ),
         ((0, 42_000_000, 1_500, 900, 0.5), (1, None, 7_000_000, 2_500, None)),
-    )
+    )  # fmt: skip
     assert table.heads() == [
-        Head("Rank", "", "", numeric=True),
-        Head("Long", "ms", "", numeric=True),
-        Head("Short", "ms", "", numeric=True),
-        Head("Own", "us", "", numeric=True),
+        Head("Rank", "", "", numeric=True), Head("Long", "ms", "", numeric=True),
+        Head("Short", "ms", "", numeric=True), Head("Own", "us", "", numeric=True),
         Head("Share", "%", "", numeric=True),
-    ]
+    ]  # fmt: skip
     assert table.spans() == [Span("", 1), Span("Times", 2), Span("", 2)]
     assert table.cells() == [
         [
-            Cell("0", "0"),
-            Cell("42.00", "42000000"),
-            Cell("<0.01", "1500"),
-            Cell("0.900", "900"),
+            Cell("0", "0"), Cell("42.00", "42000000"), Cell("<0.01", "1500"), Cell("0.900", "900"),
             Cell("50.0", "0.5"),
         ],
         [
-            Cell("1", "1"),
-            Cell("-", ""),
-            Cell("7.00", "7000000"),
-            Cell("2.500", "2500"),
+            Cell("1", "1"), Cell("-", ""), Cell("7.00", "7000000"), Cell("2.500", "2500"),
             Cell("-", ""),
         ],
-    ]
+    ]  # fmt: skip
 
 
 def test_sizes_to_be_compared_share_a_unit_and_others_do_not() -> None:
@@ -53,11 +41,9 @@ def test_sizes_to_be_compared_share_a_unit_and_others_do_not() -> None:
 
 def test_columns_without_values_are_named_once_and_sentences_are_many_columns() -> None:
     columns = (
-        Column("Rank", "int"),
-        Column("Host"),
-        Column("Try", group="To do"),
+        Column("Rank", "int"), Column("Host"), Column("Try", group="To do"),
         Column("Cost", "duration"),
-    )
+    )  # fmt: skip
     table = Table("t", "T", columns, ((0, None, "x" * 40, 1_000), (1, None, "", None)), note="N.")
     known = table.known()
     assert [column.label for column in known.columns] == ["Rank", "Try", "Cost"]

@@ -1,7 +1,5 @@
 """Rows that several queries of the report share: temporary, ordered, and gone when read."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

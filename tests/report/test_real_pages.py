@@ -1,7 +1,5 @@
 """Pages of a real run and of 64 simulated ranks, opened from disk and used as a reader would."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page: self-contained, reproducible, safe, and readable for every kind of run."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The rows behind each section, on a run worked out by hand (see handmade.py)."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -277,10 +275,8 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
     # rank 0 ends at 80 ms, rank 1 now starts at 50 + 40
     matching = clocks.matching
     assert (matching.synchronizing, matching.violations, matching.violation_max_ns) == (
-        3,
-        3,
-        10 * MS,
-    )
+        3, 3, 10 * MS,
+    )  # fmt: skip
     assert clocks_in_words(clocks) == (
         "After alignment the ranks' clocks agree to 5.00 us (largest 95th percentile of the"
         " residuals); smaller differences between ranks are treated as noise; 3 of 3 collectives"

@@ -1,7 +1,5 @@
 """Of many ranks the telling ones are shown, and quantiles stand for all."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

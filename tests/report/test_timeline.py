@@ -1,7 +1,5 @@
 """The timeline: which steps and ranks it shows, what it says of them, and how it draws."""
 
-from __future__ import annotations
-
 import json
 import re
 from itertools import pairwise
@@ -45,22 +43,14 @@ def test_the_median_and_the_longest_step_are_shown(shared_run: MakeRun) -> None:
     # three steps of 100 ms on the host; the clock of rank 3 is 300 ns ahead
     assert timeline.steps == [
         {
-            "role": "median",
-            "step": 1,
-            "length_ns": 100 * MS,
-            "slowest_rank": 0,
-            "from_ns": T0 + 100 * MS,
-            "until_ns": T0 + 200 * MS + 300,
+            "role": "median", "step": 1, "length_ns": 100 * MS, "slowest_rank": 0,
+            "from_ns": T0 + 100 * MS, "until_ns": T0 + 200 * MS + 300,
         },
         {
-            "role": "longest",
-            "step": 0,
-            "length_ns": 100 * MS,
-            "slowest_rank": 0,
-            "from_ns": T0,
+            "role": "longest", "step": 0, "length_ns": 100 * MS, "slowest_rank": 0, "from_ns": T0,
             "until_ns": T0 + 100 * MS + 300,
         },
-    ]
+    ]  # fmt: skip
     assert timeline.ranks == [
         {"rank": 0, "why": "slowest in step 0, least compute", "shown": True},
         {"rank": 1, "why": "median compute", "shown": True},
@@ -96,11 +86,8 @@ def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(shared_run: MakeRun) ->
                 "length": 84 * MS + 100,
                 "gaps": [
                     {
-                        "rank": rank,
-                        "start": [60 * MS + 100 * rank],
-                        "duration": [20 * MS],
-                        "cause": [0],
-                        "what": [3],
+                        "rank": rank, "start": [60 * MS + 100 * rank], "duration": [20 * MS],
+                        "cause": [0], "what": [3],
                     }
                     for rank in (0, 1)
                 ],
@@ -112,7 +99,7 @@ def test_a_rank_is_drawn_with_its_streams_waits_and_gaps(shared_run: MakeRun) ->
                 ],
             }
         ],
-    }
+    }  # fmt: skip
 
 
 def _lane(
@@ -126,15 +113,9 @@ def _lane(
 ) -> dict[str, Any]:
     call = [0, "all_reduce", 64_000_000, wait, None, True]
     return {
-        "rank": rank,
-        "label": label,
-        "start": start,
-        "duration": duration,
-        "name": name,
-        "category": category,
-        "many": [],
-        "calls": [] if wait is None else [call],
-    }
+        "rank": rank, "label": label, "start": start, "duration": duration, "name": name,
+        "category": category, "many": [], "calls": [] if wait is None else [call],
+    }  # fmt: skip
 
 
 @nightly
@@ -306,11 +287,9 @@ def test_the_drawing_zooms_moves_and_tells_names_as_text(
     assert (seen["scrolled"], seen["zoomed"], seen["changed"]) == (False, True, True)
     assert seen["reset"] == "Shown: 0 ns to 100 ms"
     assert seen["keys"] == [
-        "Shown: 20.0 ms to 80.0 ms",
-        "Shown: 29.0 ms to 89.0 ms",
+        "Shown: 20.0 ms to 80.0 ms", "Shown: 29.0 ms to 89.0 ms", "Shown: 0 ns to 100 ms",
         "Shown: 0 ns to 100 ms",
-        "Shown: 0 ns to 100 ms",
-    ]
+    ]  # fmt: skip
     # what is exposed of the collective: until the last rank came, by 300 ns of its clock, and then;
     # the kernel before it one row below, which is the first, and the collective
     collective = (

@@ -1,7 +1,5 @@
 """The first paragraph comes from the analysis `findings`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

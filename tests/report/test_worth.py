@@ -1,7 +1,5 @@
 """The section that says what fixing would be worth, from rows by hand."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from traceweave.report.sections.findings import Findings
@@ -22,14 +20,7 @@ MEASURED = (None, None, None, None, None, 10_000_000, None, None)
 ROWS = [
     fix(0, *MEASURED),
     fix(
-        1,
-        "straggler",
-        "Rank 2 is late",
-        [2],
-        None,
-        "rank=2 like=median",
-        7_000_000,
-        3_000_000,
+        1, "straggler", "Rank 2 is late", [2], None, "rank=2 like=median", 7_000_000, 3_000_000,
         3_000_000,
     ),
     fix(
@@ -43,7 +34,7 @@ ROWS = [
         500_000,
         900_000,
     ),
-]
+]  # fmt: skip
 FOUND = Findings(
     [
         {"rule": "imbalance", "ranks": None, "group_id": None, "scenario": None},
@@ -58,10 +49,8 @@ def test_every_bar_begins_where_the_one_above_ends_and_leads_to_its_finding() ->
     assert [(bar.left, bar.gained) for bar in bars] == [(1.0, 0.0), (0.7, 0.3), (0.65, 0.05)]
     assert [bar.anchor for bar in bars] == ["budget", "finding-3", "finding-2"]
     assert [bar.label for bar in bars] == [
-        "As measured",
-        "1. Rank 2 is late",
-        "2. Links are slow",
-    ]
+        "As measured", "1. Rank 2 is late", "2. Links are slow",
+    ]  # fmt: skip
     assert bars[1].text == "7.00 ms, -3.00 ms (-30.0%)"
     assert bars[1].code == "traceweave what-if run.duckdb 'rank=2 like=median'"
 

@@ -5,10 +5,7 @@
 Each round puts the old target in its place, lets a command write over it in a process of its own,
 and kills that after a random time. What must hold afterwards: the target is the old one or the
 whole new one, runs can be opened, and what lies beside it is gone after the next run of the
-command. One line is printed for each round. Object storage is moto's server on this machine.
-"""
-
-from __future__ import annotations
+command. One line is printed for each round. Object storage is moto's server on this machine."""
 
 import argparse
 import logging
@@ -112,8 +109,7 @@ class Rounds:
 
     def round(self, *, clean: bool = True) -> str:
         """Kill the command once; return 'old' or 'new', and what it left beside. With `clean` the
-        next run has to be whole and leave nothing. Raises AssertionError if a promise is broken.
-        """
+        next run has to be whole and leave nothing. Raises AssertionError if a promise is broken."""
         put(self._folder, self._old)
         with self._start(self._attack.command) as child:
             try:

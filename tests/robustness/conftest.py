@@ -1,7 +1,5 @@
 """One database for all damaged files, emptied between them: creating its tables takes longest."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -5,10 +5,7 @@
 Each round ingests other traces over an existing database in a process of its own and sends it the
 signal after a random time. What must hold afterwards: the target opens and holds either the old
 run or the whole new one; after SIGINT nothing is left beside it; after SIGKILL the next ingest
-leaves nothing beside it.
-"""
-
-from __future__ import annotations
+leaves nothing beside it."""
 
 import argparse
 import os

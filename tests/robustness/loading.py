@@ -1,7 +1,5 @@
 """Loads one file the way ingest does, up to the tables, and says what became of it."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,8 +33,7 @@ class Outcome:
 def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) -> Outcome:
     """Load a file into `con`. What is raised is what a bad file may raise, or it is a bug.
 
-    A Kineto file's table `new_events` is there afterwards, for `unaccounted`.
-    """
+    A Kineto file's table `new_events` is there afterwards, for `unaccounted`."""
     (found,) = find([path], known_formats())
     if not isinstance(found, Candidate) or found.format is None:
         assert not isinstance(found, Candidate)
@@ -64,8 +61,7 @@ def forget(con: duckdb.DuckDBPyConnection) -> None:
 
 def unaccounted(con: duckdb.DuckDBPyConnection, source_id: int = 1) -> list[tuple[int, str]]:
     """Return (position, lane) of the events of the Kineto file loaded last that are neither in a
-    table nor lost for a reason: counted from the tables themselves, event by event.
-    """
+    table nor lost for a reason: counted from the tables themselves, event by event."""
     return con.execute(
         """
         WITH stored AS (

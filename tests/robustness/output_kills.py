@@ -5,10 +5,7 @@
 Each round lets a command write over an old output in a process of its own, and kills it: after a
 random time, or as soon as something lies beside the output. What must hold afterwards: the output
 is the old one or the whole new one, or, for a folder, absent; and the next run of the command
-leaves nothing beside it.
-"""
-
-from __future__ import annotations
+leaves nothing beside it."""
 
 import argparse
 import os

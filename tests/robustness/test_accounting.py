@@ -1,15 +1,13 @@
 """events_read = events_stored + events_skipped, by kind, counted from the tables themselves."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import orjson
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import first_at_once, nightly
 from tests.robustness.conftest import Load
@@ -20,7 +18,7 @@ MOST_PACKED_BYTES = 1_500_000
 """All files of the corpus are counted in tests/end_to_end, by what was read and stored."""
 
 
-def check(con: duckdb.DuckDBPyConnection, outcome: Outcome, source_id: int = 1) -> None:
+def check(con: Connection, outcome: Outcome, source_id: int = 1) -> None:
     kinds = {issue.kind: issue.count for issue in outcome.issues}
     assert outcome.read == outcome.stored + sum(kinds.values())
     lost = sum(n for kind, n in kinds.items() if kind != "damaged event")
@@ -40,7 +38,7 @@ def check(con: duckdb.DuckDBPyConnection, outcome: Outcome, source_id: int = 1) 
 
 @nightly
 def test_every_event_of_every_fixture(
-    con: duckdb.DuckDBPyConnection, fixtures: Path, database_of: Callable[..., Path]
+    con: Connection, fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
     for folder in sorted({path.parent for path in fixtures.glob("*/*.json.gz")}):
         first, *_ = files = sorted(folder.glob("*.json.gz"))
@@ -56,9 +54,7 @@ def test_every_event_of_every_fixture(
 
 
 @nightly
-def test_every_event_of_the_small_files_of_the_corpus(
-    con: duckdb.DuckDBPyConnection, corpus: Path
-) -> None:
+def test_every_event_of_the_small_files_of_the_corpus(con: Connection, corpus: Path) -> None:
     seen = set()
     for path in sorted((corpus / "kineto").glob("*/*.json.gz")):
         if path.stat().st_size > MOST_PACKED_BYTES or path.parent in seen:
@@ -72,9 +68,7 @@ def test_every_event_of_the_small_files_of_the_corpus(
 
 
 @nightly
-def test_every_event_of_a_damaged_real_file(
-    load: Load, con: duckdb.DuckDBPyConnection, fixtures: Path
-) -> None:
+def test_every_event_of_a_damaged_real_file(load: Load, con: Connection, fixtures: Path) -> None:
     whole = gzip.decompress((fixtures / "ddp_gloo_straggler" / "rank2.json.gz").read_bytes())
     half = len(whole) // 2
     damages = {
@@ -93,7 +87,7 @@ def test_every_event_of_a_damaged_real_file(
         check(con, outcome)
 
 
-def test_every_event_of_an_nsys_export(con: duckdb.DuckDBPyConnection, fixtures: Path) -> None:
+def test_every_event_of_an_nsys_export(con: Connection, fixtures: Path) -> None:
     """Those of the corpus are counted in tests/sources/test_nsys_corpus.py."""
     (path,) = fixtures.glob("*/*.sqlite")
     forget(con)
@@ -106,9 +100,7 @@ def test_every_event_of_an_nsys_export(con: duckdb.DuckDBPyConnection, fixtures:
 
 @first_at_once()
 @pytest.mark.parametrize("kind", ["dur", "ts"])
-def test_a_kind_of_loss_is_counted_once_per_event(
-    load: Load, con: duckdb.DuckDBPyConnection, kind: str
-) -> None:
+def test_a_kind_of_loss_is_counted_once_per_event(load: Load, con: Connection, kind: str) -> None:
     events = [
         {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1}
         | ({kind: "never"} if i % 3 == 0 else {})

@@ -1,7 +1,5 @@
 """Files of any name and kind: only traces are read, nothing hangs, nothing is written elsewhere."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

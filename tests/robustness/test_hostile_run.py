@@ -1,7 +1,5 @@
 """A run whose every name is hostile, from its files to the page in a real Chromium."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape
@@ -152,13 +150,8 @@ def test_the_page_forbids_everything_that_it_does_not_need(page: Path) -> None:
     assert all(re.fullmatch(r"'sha256-[A-Za-z0-9+/]{43}='", source) for source in scripts)
     for name, value in policy.items():
         assert name in {
-            "default-src",
-            "script-src",
-            "style-src",
-            "img-src",
-            "base-uri",
-            "form-action",
-        }
+            "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action",
+        }  # fmt: skip
         assert "http" not in value
         assert "*" not in value
         assert "unsafe-eval" not in value

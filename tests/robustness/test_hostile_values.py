@@ -1,7 +1,5 @@
 """Any value under any key that a statement reads: no file is refused for it, none is miscounted."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -83,10 +81,7 @@ TOP = st.fixed_dictionaries(
     max_examples=examples(12), deadline=None, suppress_health_check=[*HealthCheck], derandomize=True
 )
 def test_no_value_makes_a_file_fail_or_an_event_vanish(
-    top: dict[str, Any],
-    events: list[dict[str, Any]],
-    load: Load,
-    con: duckdb.DuckDBPyConnection,
+    top: dict[str, Any], events: list[dict[str, Any]], load: Load, con: duckdb.DuckDBPyConnection
 ) -> None:
     outcome = load(json.dumps({**top, "traceEvents": events}).encode())
 

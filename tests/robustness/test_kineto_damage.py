@@ -1,7 +1,5 @@
 """What becomes of every kind of damaged Kineto file: the promise of each row of the table."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -11,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests import marks
+from tests.conftest import Captured
 from tests.marks import at_once, first_at_once, nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import unaccounted
@@ -160,9 +159,7 @@ ROWS = [*LAYOUT, *VALUES, *TOP, *FOREIGN]
 
 
 @pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::14]), ids=[row[0] for row in ROWS])
-def test_a_damaged_file_has_its_promised_outcome(
-    row: Row, load: Load, con: duckdb.DuckDBPyConnection
-) -> None:
+def test_a_damaged_file_has_its_promised_outcome(row: Row, load: Load, con: Connection) -> None:
     _, data, kind, read, stored = row
 
     outcome = load(data)
@@ -177,7 +174,7 @@ def test_a_damaged_file_has_its_promised_outcome(
     assert len(unaccounted(con)) == lost
 
 
-def test_mended_names_are_what_was_meant(load: Load, con: duckdb.DuckDBPyConnection) -> None:
+def test_mended_names_are_what_was_meant(load: Load, con: Connection) -> None:
     names: list[bytes] = [
         rb'"C:\path\\new\u00e9"', b'"say "hi" now"', rb'"a \ud800 b"', b'"NaN, NaN]"', b'"\xe9"',
     ]  # fmt: skip
@@ -190,9 +187,7 @@ def test_mended_names_are_what_was_meant(load: Load, con: duckdb.DuckDBPyConnect
 
 
 @nightly
-def test_events_out_of_order_are_loaded_like_ordered_ones(
-    load: Load, con: duckdb.DuckDBPyConnection
-) -> None:
+def test_events_out_of_order_are_loaded_like_ordered_ones(load: Load, con: Connection) -> None:
     events = [span(f"op{i}") | {"ts": i * 10, "dur": 25 if i % 3 == 0 else 5} for i in range(300)]
     query = "SELECT name, start_local_ns, depth FROM base.host_ops ORDER BY start_local_ns"
     load(lines(*events))
@@ -205,7 +200,7 @@ def test_events_out_of_order_are_loaded_like_ordered_ones(
     assert con.execute(query).fetchall() == ordered
 
 
-def test_phases_nobody_knows_are_kept(load: Load, con: duckdb.DuckDBPyConnection) -> None:
+def test_phases_nobody_knows_are_kept(load: Load, con: Connection) -> None:
     phases = ["Z", "", "P", "N", "b", "e", "S", "(", 5, True, [1], {"a": 1}]
     events = [{"ph": phase, "cat": "c", "name": "n", "ts": 5, "args": {"x": 1}} for phase in phases]
 
@@ -243,11 +238,7 @@ def test_an_event_too_large_is_left_out_and_counted(
     ],
 )  # fmt: skip
 def test_a_huge_value_beside_the_events_is_one_line_at_once(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    data: tuple[bytes, bytes],
-    reason: str,
+    tmp_path: Path, capsys: Captured, name: str, data: tuple[bytes, bytes], reason: str
 ) -> None:
     (tmp_path / "rank0.json").write_bytes(document(GOOD))
     with (tmp_path / "rank1.json").open("wb") as file:

@@ -1,7 +1,5 @@
 """Damaged, locked and foreign SQLite: loaded as far as it goes, the loss counted, or refused."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import sqlite3
@@ -140,13 +138,10 @@ def test_a_real_export_with_a_damaged_page_is_partial(
 
     code = main(
         [
-            "ingest",
-            "--no-verdict",
-            str(tmp_path / "report.sqlite"),
-            "-o",
+            "ingest", "--no-verdict", str(tmp_path / "report.sqlite"), "-o",
             str(tmp_path / "run.duckdb"),
         ]
-    )
+    )  # fmt: skip
 
     assert code == 3
     reason = "ENUM_NSYS_EVENT_CLASS: database disk image is malformed"

@@ -1,7 +1,5 @@
 """Outputs are whole or absent, whatever is killed; pipes and devices get theirs as it comes."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess
@@ -117,10 +115,8 @@ def test_a_folder_of_other_things_keeps_them(tmp_path: Path) -> None:
         assert (folder / "a").read_text() == "old"
 
     assert {p.name: p.read_text() for p in folder.iterdir()} == {
-        "notes.txt": "mine",
-        "a": "new",
-        "b": "new",
-    }
+        "notes.txt": "mine", "a": "new", "b": "new",
+    }  # fmt: skip
     assert names(tmp_path) == ["out"]
 
 

@@ -1,7 +1,5 @@
 """The target of an ingest is the old database or the whole new one, whatever happens."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Files cut off at any byte: what was whole before the cut is loaded, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

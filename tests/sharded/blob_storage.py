@@ -1,7 +1,5 @@
 """A server of blobs in memory that speaks as much of Azure's protocol as pyarrow asks for."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator
@@ -101,20 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 _DATE = "Mon, 01 Jan 2024 00:00:00 GMT"
 _ALWAYS = {
-    "Content-Type": "application/octet-stream",
-    "ETag": '"1"',
-    "Last-Modified": _DATE,
-    "x-ms-blob-type": "BlockBlob",
-    "x-ms-creation-time": _DATE,
-    "x-ms-lease-id": "1",
-    "x-ms-request-id": "1",
-    "x-ms-client-request-id": "1",
-    "x-ms-copy-id": "1",
-    "x-ms-copy-status": "success",
-    "x-ms-version": "2024-01-01",
-    "x-ms-request-server-encrypted": "true",
-    "x-ms-server-encrypted": "true",
-}
+    "Content-Type": "application/octet-stream", "ETag": '"1"', "Last-Modified": _DATE,
+    "x-ms-blob-type": "BlockBlob", "x-ms-creation-time": _DATE, "x-ms-lease-id": "1",
+    "x-ms-request-id": "1", "x-ms-client-request-id": "1", "x-ms-copy-id": "1",
+    "x-ms-copy-status": "success", "x-ms-version": "2024-01-01",
+    "x-ms-request-server-encrypted": "true", "x-ms-server-encrypted": "true",
+}  # fmt: skip
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """A simulated run, its traces and its folder, which several modules ask."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whether two runs hold the same and answer the same."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

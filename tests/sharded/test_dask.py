@@ -1,7 +1,5 @@
 """Batches on Dask's workers: the same run, whatever happens to a worker."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -132,15 +130,8 @@ def test_a_bad_file_is_a_row(client: distributed.Client, traces: Path, tmp_path:
 @nightly
 def test_ctrl_c_leaves_nothing_behind(traces: Path, tmp_path: Path) -> None:
     arguments = [
-        "ingest",
-        str(traces),
-        "-o",
-        str(tmp_path / "run.tw"),
-        "--dask",
-        "local",
-        "-j",
-        "1",
-    ]
+        "ingest", str(traces), "-o", str(tmp_path / "run.tw"), "--dask", "local", "-j", "1",
+    ]  # fmt: skip
     with subprocess.Popen(
         [sys.executable, "-m", "traceweave", *arguments],
         stderr=subprocess.PIPE,

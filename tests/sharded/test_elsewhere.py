@@ -1,7 +1,5 @@
 """Files of object storage as DuckDB sees them."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Traces, runs and pages in object storage: a real S3 server on this machine, and the web."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import logging
@@ -253,29 +251,23 @@ def test_errors_name_no_secret(
     assert (
         main(
             [
-                "ingest",
-                "--no-verdict",
-                "s3://no-such-bucket-here/traces",
-                "-o",
+                "ingest", "--no-verdict", "s3://no-such-bucket-here/traces", "-o",
                 str(tmp_path / "run.tw"),
             ]
         )
         == 3
-    )
+    )  # fmt: skip
     given = f"s3://{SIGNATURE}:{SIGNATURE}@bucket/traces"
     assert main(["ingest", "--no-verdict", given, "-o", str(tmp_path / "run.tw")]) == 3
     assert (
         main(
             [
-                "ingest",
-                "--no-verdict",
-                str(traces),
-                "-o",
+                "ingest", "--no-verdict", str(traces), "-o",
                 f"s3://bucket/run.tw?secret_key={SIGNATURE}",
             ]
         )
         == 3
-    )
+    )  # fmt: skip
     said = capfd.readouterr()
     assert said.err.count("traceweave: error:") == 4
     assert_nothing_secret(said.out, said.err)
@@ -336,12 +328,10 @@ NSYS_FORMS = {
 @pytest.mark.parametrize(
     "form",
     [
-        "sqlite",
-        pytest.param("packed", marks=nightly),
-        pytest.param("parquet", marks=nightly),
+        "sqlite", pytest.param("packed", marks=nightly), pytest.param("parquet", marks=nightly),
         pytest.param("arrow", marks=nightly),
     ],
-)
+)  # fmt: skip
 @nightly
 def test_exports_of_nsys_are_read_there(
     form: str, bucket: str, fixtures: Path, tmp_path: Path, database_of: DatabaseOf

@@ -1,7 +1,5 @@
 """A run folder holds and answers the same as a database file, and is whole or not there."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

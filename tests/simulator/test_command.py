@@ -1,7 +1,5 @@
 """`python -m traceweave_simulator` writes a run from the command line."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The written Kineto files tell the true timeline as each rank's clock saw it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -60,15 +58,10 @@ def test_times_are_the_true_ones_seen_by_the_ranks_clock(
 ) -> None:
     run = simulate(
         Config(
-            ranks=4,
-            steps=2,
-            layers=2,
-            parallelism=parallelism,
-            group_size=2,
-            clocks=SKEWED,
+            ranks=4, steps=2, layers=2, parallelism=parallelism, group_size=2, clocks=SKEWED,
             window_cut={3: 2},
         )
-    )
+    )  # fmt: skip
     paths = write_kineto(run, tmp_path, layout=layout, integer_us=False)
     assert [p.name for p in paths] == [f"rank{r}.json.gz" for r in range(4)]
     for rank, path in enumerate(paths):

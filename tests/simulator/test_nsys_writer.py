@@ -1,7 +1,5 @@
 """The written nsys reports have the real schema, join like real ones, and tell the true times."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The simulated timeline obeys CUDA: causes come first, streams and collectives are in order."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -218,10 +216,8 @@ def test_a_cut_window_loses_exactly_the_first_or_last_collectives() -> None:
     whole = Truth(simulate(config)).collectives["recorded"].sum() // 3
     run = simulate(Config(**{**vars(config), "window_cut": {1: 3, 2: -2}}))
     assert Truth(run).collectives.groupby("rank")["recorded"].sum().tolist() == [
-        whole,
-        whole - 3,
-        whole - 2,
-    ]
+        whole, whole - 3, whole - 2,
+    ]  # fmt: skip
     assert Truth(run).steps.groupby("rank")["step"].agg(list).tolist() == [[1, 2], [2], [1, 2]]
 
 

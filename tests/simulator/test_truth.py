@@ -1,7 +1,5 @@
 """The truth is plain arithmetic; here it is checked by hand and by counting nanoseconds."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

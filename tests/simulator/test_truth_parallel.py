@@ -1,7 +1,5 @@
 """The truth about parallelism, where it can be worked out from the configuration alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

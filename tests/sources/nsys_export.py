@@ -1,7 +1,5 @@
 """Tiny nsys exports written row by row, in the shape of schema 3.25 (nsys 2026.2)."""
 
-from __future__ import annotations
-
 import sqlite3
 import struct
 from collections.abc import Mapping, Sequence

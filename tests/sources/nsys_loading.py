@@ -1,7 +1,5 @@
 """Loading one nsys export into a fresh database, for the tests of this reader."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Any

@@ -1,10 +1,7 @@
 """The kernel of a group call (`batch_isend_irecv`) does what the sends and receives before its
 launch say: they end before the group does, and the kernel itself says nothing (pytorch 194693).
 
-Files are made by hand in that layout, with the truth next to each.
-"""
-
-from __future__ import annotations
+Files are made by hand in that layout, with the truth next to each."""
 
 import json
 from collections.abc import Callable
@@ -159,8 +156,7 @@ BEGINS = [100 * n + 11 * n * n for n in range(ROUNDS)]
 def ring(rank: int, turns: bool, desc: str = "mesh_pp") -> Events:
     """Keys go round a ring of four: in each round a rank sends to the next one and receives from
     the one before, in every other round the other way if the ring `turns`. Rank 2 is 5 us late
-    each time. Of ranks 1 and 3 the first two rounds were launched before the window.
-    """
+    each time. Of ranks 1 and 3 the first two rounds were launched before the window."""
     events = []
     for n, at in enumerate(BEGINS):
         start = 50 + at + (5 if rank == 2 else 0)

@@ -1,7 +1,5 @@
 """What traceweave.capture writes beside the events: roles of groups, versions and switches."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
@@ -90,13 +88,10 @@ def test_a_captured_run_says_what_it_ran_with(fixtures: Path, tmp_path: Path) ->
     assert (used["used_for"], used["used_source"]) == ("dp", "the job says so")
     assert {row["values"] for row in settings} == {1}
     assert {row["name"]: row["value"] for row in settings} == {
-        "python": "3.11.7",
-        "torch": "2.13.0+cpu",
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
-        "TORCH_FR_BUFFER_SIZE": "2000",
+        "python": "3.11.7", "torch": "2.13.0+cpu", "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1", "TORCH_FR_BUFFER_SIZE": "2000",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-    }
+    }  # fmt: skip
 
 
 def _sidecar(rank: int, **more: Any) -> bytes:

@@ -1,8 +1,5 @@
 """What a kernel computes: told by the operator that launched it where that does one thing, else by
-its name.
-"""
-
-from __future__ import annotations
+its name."""
 
 from typing import Any
 
@@ -52,14 +49,10 @@ def test_an_operator_tells_what_its_own_kernels_do(
 def test_the_innermost_operator_decides(load: Any) -> None:
     _, query = load(
         [
-            span("aten::cudnn_convolution", 0, 50),
-            span("aten::copy_", 5, 20),
-            launch(10, 5, 1),
-            launch(30, 5, 2),
-            kernel(COPY, 20, 5, 1),
-            kernel("unheard_of", 40, 5, 2),
+            span("aten::cudnn_convolution", 0, 50), span("aten::copy_", 5, 20), launch(10, 5, 1),
+            launch(30, 5, 2), kernel(COPY, 20, 5, 1), kernel("unheard_of", 40, 5, 2),
         ]
-    )
+    )  # fmt: skip
     assert query(CLASSES) == [("compute", "copy", "name"), ("compute", "conv", "operator")]
 
 
@@ -85,14 +78,10 @@ def test_a_kernel_that_an_operator_launched_is_no_communication_for_a_word_in_it
 ) -> None:
     _, query = load(
         [
-            span("aten::add", 0, 20),
-            launch(5, 5, 1),
-            span("aten::mm", 20, 20),
-            launch(25, 5, 2),
-            kernel(ROWS, 50, 5, 1),
-            kernel(ROWS, 60, 5, 2),
+            span("aten::add", 0, 20), launch(5, 5, 1), span("aten::mm", 20, 20), launch(25, 5, 2),
+            kernel(ROWS, 50, 5, 1), kernel(ROWS, 60, 5, 2),
         ]
-    )
+    )  # fmt: skip
     assert query(CLASSES) == [("compute", "elementwise", "name"), ("compute", "gemm", "operator")]
     assert query("SELECT count(*) FROM collectives") == [(0,)]
 
@@ -104,14 +93,10 @@ def test_outside_of_such_an_operator_the_name_decides(
 ) -> None:
     _, query = load(
         [
-            span(*around),
-            launch(5, 5, 1),
-            span("aten::add", 20, 20),
-            launch(25, 5, 2),
-            kernel(ROWS, 50, 5, 1),
-            kernel(ROWS, 60, 5, 2),
+            span(*around), launch(5, 5, 1), span("aten::add", 20, 20), launch(25, 5, 2),
+            kernel(ROWS, 50, 5, 1), kernel(ROWS, 60, 5, 2),
         ]
-    )
+    )  # fmt: skip
     assert query(CLASSES) == [("communication", "collective", "name")] * 2
 
 

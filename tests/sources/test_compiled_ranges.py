@@ -1,7 +1,5 @@
 """Code that torch.compile made for a CPU calls no operator: the range in which it runs tells."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -16,8 +14,7 @@ RANKS = 2
 
 def _write(path: Path, rank: int) -> None:
     """20 turns of 90 us and more, never the same: 10 us of an operator, then code, of rank 1 for
-    10 us longer, then an all-reduce until both are there, 10 us long; all in one range.
-    """
+    10 us longer, then an all-reduce until both are there, 10 us long; all in one range."""
     events: list[dict[str, object]] = []
     at = 1_000_000
 

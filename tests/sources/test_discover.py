@@ -1,7 +1,5 @@
 """Finding traces, giving them ranks, telling runs apart: on tiny files of a made-up format."""
 
-from __future__ import annotations
-
 import lzma
 import os
 import shutil
@@ -16,12 +14,7 @@ from traceweave.errors import InputError, UsageError
 from traceweave.sources import kineto
 from traceweave.sources.discover import Discovery, discover
 from traceweave.sources.find import Broken, PassedOver, find
-from traceweave.sources.ranks import (
-    RankRules,
-    compile_rank_pattern,
-    counting_number,
-    rank_in_name,
-)
+from traceweave.sources.ranks import RankRules, compile_rank_pattern, counting_number, rank_in_name
 
 from ..tiny import Tiny, write, write_report
 

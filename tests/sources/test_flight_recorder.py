@@ -1,7 +1,5 @@
 """Dumps of torch's flight recorder as a source: plain values or nothing, whatever a file holds."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

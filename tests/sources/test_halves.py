@@ -1,8 +1,5 @@
 """DeepEP with receive hooks: an operation is a send half and a receive half on the stream of the
-compute, and one call. What only looks alike stays as it is.
-"""
-
-from __future__ import annotations
+compute, and one call. What only looks alike stays as it is."""
 
 import json
 import random
@@ -10,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import first_at_once
 from tests.sources.test_kineto_load import kernel, load_file
@@ -41,8 +38,7 @@ def layers() -> Iterator[str]:
 def timeline(durations: Iterator[float], *, computes: bool = True, first: int = 0) -> Events:
     """Kernels one after the other on one stream, two per operation, with compute behind each.
 
-    `first`: how many of them were before the recording.
-    """
+    `first`: how many of them were before the recording."""
     events: Events = []
     at = 0.0
     kernels = [name_of(operation) for operation in layers() for _ in range(2)]
@@ -79,7 +75,7 @@ def wholes(seed: int = 1) -> Iterator[float]:
         yield drawn.uniform(130, 430)
 
 
-def load(con: duckdb.DuckDBPyConnection, folder: Path, events: Events, groups: Any = GROUPS) -> Any:
+def load(con: Connection, folder: Path, events: Events, groups: Any = GROUPS) -> Any:
     path = folder / "trace.json"
     top = {
         "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": groups},
@@ -90,9 +86,7 @@ def load(con: duckdb.DuckDBPyConnection, folder: Path, events: Events, groups: A
     return con.execute(f"{CALLS} ORDER BY start_local_ns").fetchall()
 
 
-def test_a_send_and_a_receive_half_are_one_call(
-    empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_a_send_and_a_receive_half_are_one_call(empty_run: Connection, tmp_path: Path) -> None:
     events = timeline(halves())
     calls = load(empty_run, tmp_path, events)
     sent = [e for e in events if "internode_ll" in e["name"]]
@@ -110,9 +104,7 @@ def test_a_send_and_a_receive_half_are_one_call(
     ).fetchall() == [([0, 1], 2)]
 
 
-def test_of_several_groups_none_is_taken(
-    empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
+def test_of_several_groups_none_is_taken(empty_run: Connection, tmp_path: Path) -> None:
     other = {"pg_name": "2", "pg_desc": "undefined", "pg_size": 3, "ranks": [0, 1, 2]}
     calls = load(empty_run, tmp_path, timeline(halves()), [*GROUPS, other])
     assert len(calls) == 4 * LAYERS
@@ -136,7 +128,7 @@ def test_of_several_groups_none_is_taken(
     ],
 )
 def test_what_only_looks_alike_stays_as_it_is(
-    events: Events, empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+    events: Events, empty_run: Connection, tmp_path: Path
 ) -> None:
     calls = load(empty_run, tmp_path, events)
     assert len(calls) == sum("internode" in event["name"] for event in events)

@@ -1,7 +1,5 @@
 """Steps that nobody marked, against the simulator's own, whose marks are taken out of the files."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """NCCL's logs beside traces: whose processes they are of, and what ran for which size."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,14 +1,12 @@
 """Kineto files of every age and device, loaded; small hand-made ones checked row by row."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
+from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.marks import first_at_once, nightly
@@ -27,11 +25,10 @@ def nothing(_: int) -> None:
 
 @pytest.fixture
 def load(
-    empty_run: duckdb.DuckDBPyConnection, tmp_path: Path
+    empty_run: Connection, tmp_path: Path
 ) -> Callable[..., tuple[Loaded, Callable[[str], Rows]]]:
     """Write events as a trace file, load it as source 1, and return what became of it and a query
-    function.
-    """
+    function."""
 
     def write_and_load(
         events: list[dict[str, Any]] | bytes, **top: Any
@@ -48,7 +45,7 @@ def load(
     return write_and_load
 
 
-def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) -> Loaded:
+def load_file(con: Connection, path: Path, source_id: int = 1) -> Loaded:
     trace: Trace = kineto.probe(path)
     if trace.processes[0].rank is None:
         trace = trace.with_ranks({0: (0, "test")})
@@ -57,15 +54,8 @@ def load_file(con: duckdb.DuckDBPyConnection, path: Path, source_id: int = 1) ->
 
 def span(name: str, ts: float, dur: float, **rest: Any) -> dict[str, Any]:
     return {
-        "ph": "X",
-        "cat": "cpu_op",
-        "name": name,
-        "pid": 9,
-        "tid": 9,
-        "ts": ts,
-        "dur": dur,
-        **rest,
-    }
+        "ph": "X", "cat": "cpu_op", "name": name, "pid": 9, "tid": 9, "ts": ts, "dur": dur, **rest,
+    }  # fmt: skip
 
 
 def kernel(name: str, ts: float, dur: float, correlation: int, **args: Any) -> dict[str, Any]:
@@ -171,15 +161,11 @@ def test_a_kernel_is_of_the_class_that_its_name_says(load: Any, name: str, class
 def test_ranges_nest_per_thread(load: Any) -> None:
     _, query = load(
         [
-            span("outer", 0, 100),
-            span("inner", 10, 20),
-            span("innermost", 10, 5),
-            span("nothing", 30, 0),
-            span("sibling", 30, 20),
-            span("other thread", 12, 3, tid=10),
+            span("outer", 0, 100), span("inner", 10, 20), span("innermost", 10, 5),
+            span("nothing", 30, 0), span("sibling", 30, 20), span("other thread", 12, 3, tid=10),
             span("next", 100, 5),
         ]
-    )
+    )  # fmt: skip
     assert query(
         "SELECT h.name, h.depth, p.name"
         " FROM host_ops AS h LEFT JOIN host_ops AS p ON p.op_id = h.parent_id ORDER BY h.op_id"
@@ -218,14 +204,10 @@ def test_begin_and_end_events_pair_like_brackets(load: Any) -> None:
 
     loaded, query = load(
         [
-            mark("B", "a", 1),
-            mark("B", "b", 2),
-            mark("E", "b", 5),
-            mark("B", "c", 5),
-            mark("E", "c", 6),
-            mark("E", "a", 9),
+            mark("B", "a", 1), mark("B", "b", 2), mark("E", "b", 5), mark("B", "c", 5),
+            mark("E", "c", 6), mark("E", "a", 9),
         ]
-    )
+    )  # fmt: skip
     assert loaded.events_stored == 6
     assert query("SELECT name, start_local_ns, duration_ns, depth FROM host_ops ORDER BY 2") == [
         ("a", 1000, 8000, 0),
@@ -435,9 +417,7 @@ def test_an_operator_may_be_a_collective_itself(tmp_path: Path) -> None:
     assert said & {"communication_bound", "poor_overlap"} == {"communication_bound"}
 
 
-def test_gloo_operations_are_collectives_of_the_host(
-    empty_run: duckdb.DuckDBPyConnection, fixtures: Path
-) -> None:
+def test_gloo_operations_are_collectives_of_the_host(empty_run: Connection, fixtures: Path) -> None:
     loaded = load_file(empty_run, fixtures / "ddp_gloo_straggler" / "rank2.json.gz")
     assert (loaded.damaged, loaded.events_skipped) == (None, 0)
     assert empty_run.execute(

@@ -1,7 +1,5 @@
 """What a probe tells of a Kineto file, from its head alone or from the whole of it."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

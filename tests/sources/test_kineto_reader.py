@@ -1,7 +1,5 @@
 """The reader: files longer than what one statement reads keep all events, in file order."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,10 +22,7 @@ def _trace(path: Path, all_threads: bool = False) -> Trace:
 @pytest.mark.parametrize("stretch_bytes", [1, 2 * BLOCK_BYTES, 1 << 30])
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_events_keep_their_order_over_statements_and_threads(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    stretch_bytes: int,
-    all_threads: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch_bytes: int, all_threads: bool
 ) -> None:
     monkeypatch.setattr(reader, "STRETCH_BYTES", stretch_bytes)
     padding = "x" * 1000

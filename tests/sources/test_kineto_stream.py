@@ -1,7 +1,5 @@
 """The slicer: whatever the layout, the blocks together are exactly the file's events."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

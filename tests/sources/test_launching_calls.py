@@ -1,7 +1,5 @@
 """What a GPU op knows of its launching call is what host_ops says of it, whatever the format."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Files into which the traces of several ranks were merged say what the ranks' own files say."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Iterator
@@ -109,14 +107,11 @@ def fused(traces: Traces) -> list[Event]:
         events.append(event)
     return events + [
         {
-            "name": "process_name",
-            "ph": "M",
-            "pid": pid,
-            "tid": 0,
+            "name": "process_name", "ph": "M", "pid": pid, "tid": 0,
             "args": {"name": f"RANK {rank} - X"},
         }
         for pid, rank in named.items()
-    ]
+    ]  # fmt: skip
 
 
 def fused_before_it_named(traces: Traces) -> list[Event]:
@@ -156,14 +151,11 @@ def labelled(traces: Traces) -> list[Event]:
             events.append(event)
     labels = [
         {
-            "name": "process_labels",
-            "ph": "M",
-            "pid": pid,
-            "ts": 0,
+            "name": "process_labels", "ph": "M", "pid": pid, "ts": 0,
             "args": {"labels": f"rank {rank}"},
         }
         for (rank, _), pid in pids.items()
-    ]
+    ]  # fmt: skip
     return labels + sorted(events, key=lambda event: float(event["ts"]))
 
 

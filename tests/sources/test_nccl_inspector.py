@@ -1,7 +1,5 @@
 """NCCL Inspector's records: read or counted, and beside what the traces say."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """NCCL's logs as a source: every line of the kinds that are read is stored or counted."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import re

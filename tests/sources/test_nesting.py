@@ -1,7 +1,5 @@
 """How ranges lie in each other: nesting per domain, and over domains that cross."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from unittest.mock import patch
 

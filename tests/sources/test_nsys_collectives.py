@@ -1,7 +1,5 @@
 """Collectives of nsys exports: NCCL ranges, groups, payloads, kernels by name."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Sequence
@@ -44,13 +42,11 @@ def load(path: Path, nvtx_rows: Sequence[Row], kernels: Sequence[Row]) -> Loaded
     calls = [call(pid, launch, launch + 2, launch, "cuLaunchKernelEx") for launch, pid in at]
     return load_export(
         write_export(
-            path / "nccl.sqlite",
-            NVTX_EVENTS=nvtx_rows,
-            NVTX_PAYLOAD_SCHEMA_ENTRIES=NCCL_SCHEMAS * 2,
-            CUPTI_ACTIVITY_KIND_KERNEL=kernels,
+            path / "nccl.sqlite", NVTX_EVENTS=nvtx_rows,
+            NVTX_PAYLOAD_SCHEMA_ENTRIES=NCCL_SCHEMAS * 2, CUPTI_ACTIVITY_KIND_KERNEL=kernels,
             CUPTI_ACTIVITY_KIND_RUNTIME=calls,
         )
-    )
+    )  # fmt: skip
 
 
 def collectives(loaded: LoadedExport, columns: str = COLUMNS) -> list[tuple[Any, ...]]:
@@ -85,10 +81,7 @@ def test_payloads_tell_ranks_sizes_and_communicators(tmp_path: Path) -> None:
     assert [
         (p.pid, p.rank, p.rank_source, p.world_size, p.device, p.nccl_version)
         for p in loaded.trace.processes
-    ] == [
-        (11, 1, "NCCL communicator", 2, 0, "2.27"),
-        (22, 0, "NCCL communicator", 2, 1, "2.27"),
-    ]
+    ] == [(11, 1, "NCCL communicator", 2, 0, "2.27"), (22, 0, "NCCL communicator", 2, 1, "2.27")]
     comm = "0xf123456789abcdef"
     assert collectives(loaded) == [
         (0, "all_reduce", 2, comm, 4096, None, "nvtx"),

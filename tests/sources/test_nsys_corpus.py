@@ -1,7 +1,5 @@
 """Real exports of twelve schema generations, against what `nsys stats` says of the same files."""
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

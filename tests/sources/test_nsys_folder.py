@@ -1,7 +1,5 @@
 """Exports that are folders of tables, one of them unreadable or odd."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,20 +1,10 @@
 """What becomes of the rows of an export, on exports of a few rows each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 from tests.marks import nightly
-from tests.sources.nsys_export import (
-    EPOCH_NS,
-    call,
-    kernel,
-    nvtx,
-    process,
-    thread,
-    write_export,
-)
+from tests.sources.nsys_export import EPOCH_NS, call, kernel, nvtx, process, thread, write_export
 from tests.sources.nsys_loading import load_export
 from traceweave.sources import nsys
 
@@ -354,14 +344,12 @@ def test_codes_and_schemas_of_the_future_are_told_once(tmp_path: Path) -> None:
             tmp_path / "future.sqlite",
             META_DATA_EXPORT=[{"name": "EXPORT_SCHEMA_VERSION", "value": "4.1.0"}],
             NVTX_EVENTS=[
-                nvtx(11, 1, 2, "step"),
-                nvtx(11, 3, 4, "a", eventType=412),
-                nvtx(11, 5, 6, "b", eventType=412),
-                nvtx(11, 7, 8, "c", eventType=413),
+                nvtx(11, 1, 2, "step"), nvtx(11, 3, 4, "a", eventType=412),
+                nvtx(11, 5, 6, "b", eventType=412), nvtx(11, 7, 8, "c", eventType=413),
             ],
             CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 9, 1, "cuNew", eventClass=131)],
         )
-    )
+    )  # fmt: skip
     assert [(i.kind, i.count, i.example) for i in loaded.loaded.issues] == [
         ("unknown NVTX event type", 3, "412, 413"),
         ("unknown class of CUDA call", 1, "131"),

@@ -1,17 +1,9 @@
 """Waits, CUDA events, diagnostics, memory and metric samples of an export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.marks import nightly
-from tests.sources.nsys_export import (
-    EPOCH_NS,
-    call,
-    process,
-    thread,
-    write_export,
-)
+from tests.sources.nsys_export import EPOCH_NS, call, process, thread, write_export
 from tests.sources.nsys_loading import load_export
 
 

@@ -1,10 +1,7 @@
 """Secrets that recordings hold never reach the database, the report or an export.
 
 nsys stores the environment, arguments and output of what it launches and the environment of the
-machine. Tokens were found in public exports in each of the places planted here.
-"""
-
-from __future__ import annotations
+machine. Tokens were found in public exports in each of the places planted here."""
 
 import gzip
 import sqlite3

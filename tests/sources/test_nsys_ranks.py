@@ -1,7 +1,5 @@
 """Whose report is it: ranks, devices and hosts of the processes of an export."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reading tables of an export: the quick reader and the careful one that goes on where it stops."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import sys
@@ -30,12 +28,10 @@ def read(export: Export, table: str, columns: dict[str, pa.DataType]) -> pa.Tabl
 @pytest.mark.parametrize(
     "name",
     [
-        "fsdp_2rank_before__2026.2.sqlite",
-        "mordred__pre2021.sqlite",
-        "power_iteration__2025.3.sqlite",
-        "perlmutter_saxpy_mpi__2022.2.sqlite",
+        "fsdp_2rank_before__2026.2.sqlite", "mordred__pre2021.sqlite",
+        "power_iteration__2025.3.sqlite", "perlmutter_saxpy_mpi__2022.2.sqlite",
     ],
-)
+)  # fmt: skip
 def test_both_readers_read_the_same(
     corpus: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

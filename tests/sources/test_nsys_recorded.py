@@ -1,9 +1,6 @@
 """Recordings of an MPI job by nsys 2022.4 and 2023.4, against what `nsys stats` says of them.
 
-Three ranks, four steps, rank 1 computes 5 ms longer; see fixtures/record/train_mpi.py.
-"""
-
-from __future__ import annotations
+Three ranks, four steps, rank 1 computes 5 ms longer; see fixtures/record/train_mpi.py."""
 
 import csv
 import gzip
@@ -291,10 +288,7 @@ def test_two_sessions_on_one_host_are_one_run(tmp_path: Path) -> None:
     assert result.ok
     assert (result.weave.calls, result.weave.unmatched) == (114, {})
     ranks = "SELECT rank, rank_source, world_size FROM base.rank_sources ORDER BY 1"
-    assert query(database, ranks) == [
-        (0, "MPI_RANKS", 2),
-        (1, "MPI_RANKS", 2),
-    ]
+    assert query(database, ranks) == [(0, "MPI_RANKS", 2), (1, "MPI_RANKS", 2)]
     assert query(database, "SELECT count(*), bool_and(complete) FROM collective_instances") == [
         (57, True)
     ]

@@ -1,7 +1,5 @@
 """Simulated reports against their truth: communicators, peers, devices, launches."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import struct
@@ -31,12 +29,9 @@ from traceweave_simulator.run import Run
 
 REDUCE_SCATTER = 16777223
 SCHEMA_OF = {
-    "ncclAllReduce": ALL_REDUCE,
-    "ncclAllGather": ALL_GATHER,
-    "ncclReduceScatter": REDUCE_SCATTER,
-    "ncclSend": SEND,
-    "ncclRecv": RECV,
-}
+    "ncclAllReduce": ALL_REDUCE, "ncclAllGather": ALL_GATHER, "ncclReduceScatter": REDUCE_SCATTER,
+    "ncclSend": SEND, "ncclRecv": RECV,
+}  # fmt: skip
 CALLS = (
     "SELECT rank, op, group_size, comm_id, comm_rank, comm_peer, peer, bytes, start_local_ns,"
     " duration_ns, evidence FROM base.collective_calls ORDER BY ALL"

@@ -1,7 +1,5 @@
 """Copying the rows of an export: which columns are kept, and that memory does not grow with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
@@ -36,12 +34,9 @@ def test_only_columns_that_hold_anything_are_stored(
     """Two rows are read at a time: the color is first seen in the second lot, a value never."""
     monkeypatch.setattr(fast_reader, "ROWS_PER_BATCH", 2)
     rows = [
-        nvtx(11, 1, 2, "a"),
-        nvtx(11, 3, 4, "b"),
-        nvtx(11, 5, 6, "c"),
-        nvtx(11, 7, 8, "d", color=9),
+        nvtx(11, 1, 2, "a"), nvtx(11, 3, 4, "b"), nvtx(11, 5, 6, "c"), nvtx(11, 7, 8, "d", color=9),
         nvtx(11, 9, 10, "e"),
-    ]
+    ]  # fmt: skip
     con = duckdb.connect()
     with open_export(write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)) as export:
         events = StagedEvents(con, export, FIRST_ID)

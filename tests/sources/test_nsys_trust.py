@@ -1,7 +1,5 @@
 """Hostile, foreign and broken files, and secrets that must not travel."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
 import stat
@@ -199,10 +197,7 @@ def test_an_old_nsys_exports_without_payloads(
     log = fake_nsys(tmp_path, refuse + EXPORTS, monkeypatch)
     output = nsys.export_report(tmp_path / "old.qdrep", tmp_path)
     assert output == tmp_path / "old.sqlite"
-    assert ["include-blobs" in line for line in log.read_text().splitlines()[1:]] == [
-        True,
-        False,
-    ]
+    assert ["include-blobs" in line for line in log.read_text().splitlines()[1:]] == [True, False]
 
 
 def test_a_failing_export_says_what_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Telling runs apart: what one job has once, on tiny files and on real ones with changed times."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """Which ranges are training steps, and what their numbers are."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The public times of millions of rows, against the formula in its plain form."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

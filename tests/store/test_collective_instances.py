@@ -1,7 +1,5 @@
 """collective_instances: who came last, and whether the clocks can tell, by hand."""
 
-from __future__ import annotations
-
 import duckdb
 import pytest
 

@@ -1,7 +1,5 @@
 """Opening databases: ours, of this version, and cut off from everything else when read-only."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -81,9 +79,7 @@ def test_a_database_that_another_program_writes_is_refused(database: Path) -> No
         "sys.stdin.read()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", holds, str(database)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        [sys.executable, "-c", holds, str(database)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
@@ -95,28 +91,15 @@ def test_a_database_that_another_program_writes_is_refused(database: Path) -> No
 
 
 REFUSED = [
-    "CREATE TABLE mine (a INTEGER)",
-    "CREATE MACRO mine(a) AS a",
-    "INSERT INTO meta VALUES ('a', 'b')",
-    "UPDATE sources SET path = ''",
-    "DELETE FROM clocks",
-    "DROP VIEW ranks",
-    "COMMENT ON TABLE sources IS 'mine'",
-    "ATTACH '{other}' AS other",
-    "COPY (SELECT 1) TO '{other}'",
-    "COPY meta FROM '{text}'",
-    "EXPORT DATABASE '{other}'",
-    "SELECT * FROM read_csv('{text}')",
-    "SELECT * FROM read_text('{text}')",
-    "SELECT * FROM '{text}'",
-    "SELECT * FROM glob('/*')",
-    "INSTALL httpfs",
-    "LOAD httpfs",
-    "SET enable_external_access = true",
-    "SET lock_configuration = false",
-    "RESET memory_limit",
+    "CREATE TABLE mine (a INTEGER)", "CREATE MACRO mine(a) AS a",
+    "INSERT INTO meta VALUES ('a', 'b')", "UPDATE sources SET path = ''", "DELETE FROM clocks",
+    "DROP VIEW ranks", "COMMENT ON TABLE sources IS 'mine'", "ATTACH '{other}' AS other",
+    "COPY (SELECT 1) TO '{other}'", "COPY meta FROM '{text}'", "EXPORT DATABASE '{other}'",
+    "SELECT * FROM read_csv('{text}')", "SELECT * FROM read_text('{text}')",
+    "SELECT * FROM '{text}'", "SELECT * FROM glob('/*')", "INSTALL httpfs", "LOAD httpfs",
+    "SET enable_external_access = true", "SET lock_configuration = false", "RESET memory_limit",
     "PRAGMA threads = 1",
-]
+]  # fmt: skip
 
 
 @first_at_once(8)

@@ -1,7 +1,5 @@
 """Large tables as Parquet files."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

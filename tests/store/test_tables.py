@@ -1,7 +1,5 @@
 """The tables of a database, and the copies of them that a run begins with."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from importlib.util import cache_from_source

@@ -1,7 +1,5 @@
 """Asking the vocabulary as the loaders do, and lists of labelled names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kernels are what readers said they are: on the corpus, and on names from elsewhere."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

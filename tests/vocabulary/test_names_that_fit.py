@@ -1,7 +1,5 @@
 """Names of kernels in a table: short, and different where the kernels are."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """How kernels' names are read, whoever wrote them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Every row of every table is found by its own example; what only looks alike is not."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import duckdb
@@ -136,35 +134,19 @@ def test_data_loading_is_a_whole_name_or_a_loader() -> None:
 
 def test_what_waits_for_the_device_whatever_its_version_and_what_does_not() -> None:
     waiting = {
-        "cudaStreamSynchronize": "stream",
-        "cudaStreamSynchronize_v3020": "stream",
-        "cudaStreamSynchronize_ptsz": "stream",
-        "cudaEventSynchronize_v3020": "event",
-        "cudaDeviceSynchronize": "device",
-        "cuCtxSynchronize": "device",
-        "hipStreamSynchronize": "stream",
-        "hipDeviceSynchronize": "device",
-        "cudaMemcpy": "copy",
-        "cudaMemcpy2D_ptds_v7000": "copy",
-        "cudaMemcpyToSymbol_v3020": "copy",
-        "cuMemcpyHtoD_v2": "copy",
-        "hipMemcpy": "copy",
-        "aten::item": "operator",
-    }
+        "cudaStreamSynchronize": "stream", "cudaStreamSynchronize_v3020": "stream",
+        "cudaStreamSynchronize_ptsz": "stream", "cudaEventSynchronize_v3020": "event",
+        "cudaDeviceSynchronize": "device", "cuCtxSynchronize": "device",
+        "hipStreamSynchronize": "stream", "hipDeviceSynchronize": "device", "cudaMemcpy": "copy",
+        "cudaMemcpy2D_ptds_v7000": "copy", "cudaMemcpyToSymbol_v3020": "copy",
+        "cuMemcpyHtoD_v2": "copy", "hipMemcpy": "copy", "aten::item": "operator",
+    }  # fmt: skip
     assert ask("synchronizing", *waiting) == list(waiting.values())
     others = (
-        "cudaStreamWaitEvent",
-        "cudaEventQuery",
-        "cudaEventRecord",
-        "cudaMemcpyAsync",
-        "cudaMemcpyAsync_ptsz_v7000",
-        "cuMemcpyHtoDAsync_v2",
-        "hipMemcpyAsync",
-        "cuMemcpyDtoD_v2",
-        "cudaMemset",
-        "cudaLaunchKernel",
-        "aten::nonzero",
-    )
+        "cudaStreamWaitEvent", "cudaEventQuery", "cudaEventRecord", "cudaMemcpyAsync",
+        "cudaMemcpyAsync_ptsz_v7000", "cuMemcpyHtoDAsync_v2", "hipMemcpyAsync", "cuMemcpyDtoD_v2",
+        "cudaMemset", "cudaLaunchKernel", "aten::nonzero",
+    )  # fmt: skip
     assert set(ask("synchronizing", *others)) <= {"no", None}
 
 
@@ -177,8 +159,6 @@ def test_calls_that_allocate_load_code_or_launch() -> None:
     assert ask(
         "launching", "cudaLaunchKernel_ptsz_v7000", "cudaGraphLaunch", "cudaEventRecord"
     ) == [
-        "kernel",
-        "graph",
-        None,
-    ]
+        "kernel", "graph", None,
+    ]  # fmt: skip
     assert ask("overhead", "Lazy Function Loading", "Command Buffer Full") == ["module", "queue"]
