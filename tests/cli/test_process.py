@@ -79,12 +79,9 @@ def ended(before: str, *arguments: str | Path) -> tuple[int, str]:
     """Return the exit code of a command in a process of its own, and what it says on stderr."""
     script = COMMAND.format(before=before, arguments=[str(argument) for argument in arguments])
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+        [sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": ":".join(sys.path)},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
     return done.returncode, done.stderr
 
 
@@ -210,11 +207,9 @@ def test_ctrl_c_waits_for_an_import_and_is_heard_after_it(
 
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED.format(ignored=ignored)],
-        env={"PYTHONPATH": ":".join([*sys.path, str(tmp_path)])},
-        capture_output=True,
-        text=True,
+        env={"PYTHONPATH": ":".join([*sys.path, str(tmp_path)])}, capture_output=True, text=True,
         check=True,
-    )
+    )  # fmt: skip
 
     assert (done.stdout, done.stderr) == (f"{told}ended\n", "")
 
@@ -229,6 +224,7 @@ def test_commands_do_without_pandas(
     )
 
     for arguments in (
+        ["analyze", "findings", database],
         ["compare", database, database, "-o", tmp_path / "pair.html"],
         ["what-if", database, "kind=launch times=0"],
     ):
