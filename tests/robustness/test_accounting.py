@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import orjson
-import pytest
 from duckdb import DuckDBPyConnection as Connection
 
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
 from tests.robustness.conftest import Load
 from tests.robustness.loading import Outcome, forget, load_file, unaccounted
 from traceweave.store.database import open_database
@@ -85,28 +84,3 @@ def test_every_event_of_a_damaged_real_file(load: Load, con: Connection, fixture
         assert outcome.damaged is not None, name
         assert outcome.read > outcome.stored > 1000, name
         check(con, outcome)
-
-
-def test_every_event_of_an_nsys_export(con: Connection, fixtures: Path) -> None:
-    """Those of the corpus are counted in tests/sources/test_nsys_corpus.py."""
-    (path,) = fixtures.glob("*/*.sqlite")
-    forget(con)
-    outcome = load_file(con, path)
-    assert outcome.refused is None
-    skipped = [i for i in outcome.issues if i.kind.startswith("skipped: ")]
-    assert outcome.read == outcome.stored + sum(i.count for i in skipped)
-    assert outcome.stored > 1000
-
-
-@first_at_once()
-@pytest.mark.parametrize("kind", ["dur", "ts"])
-def test_a_kind_of_loss_is_counted_once_per_event(load: Load, con: Connection, kind: str) -> None:
-    events = [
-        {"ph": "X", "cat": "cpu_op", "name": f"op{i}", "pid": 1, "tid": 1, "ts": i, "dur": 1}
-        | ({kind: "never"} if i % 3 == 0 else {})
-        for i in range(90)
-    ]
-    outcome = load(json.dumps({"traceEvents": events}).encode())
-    name = {"dur": "no usable duration", "ts": "no usable timestamp"}[kind]
-    assert [(issue.kind, issue.count) for issue in outcome.issues] == [(name, 30)]
-    assert len(unaccounted(con)) == 30

@@ -162,13 +162,11 @@ DATABASES = [
     (lambda path: path.write_bytes(b""), "not a database; if it is a trace", False),
     (lambda path: path.write_text("notes " * 999), "not a database; if it is a trace", False),
     pytest.param(
-        lambda path: path.write_bytes(b"\x1f\x8b" * 999),
-        "not a database; if it is a trace",
-        False,
+        lambda path: path.write_bytes(b"\x1f\x8b" * 999), "not a database; if it is a trace", False,
         marks=nightly,
     ),
     (lambda path: path.unlink(), "does not exist; make a database with", True),
-]
+]  # fmt: skip
 
 
 @first_at_once(2)
