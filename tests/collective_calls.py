@@ -50,20 +50,12 @@ def add_call(
     found = con.execute("SELECT count(*) FROM base.collective_calls").fetchall()
     call_id = int(found[0][0])
     row = {
-        "call_id": call_id,
-        "rank": rank,
-        "source_id": rank,
-        "op": op,
-        "group_name": group,
-        "group_ranks": ranks,
-        "group_size": size if ranks is None else len(ranks),
-        "bytes": bytes,
-        "dtype": "Float",
-        "stream": 20,
-        "start_local_ns": base + round(start_us * 1000),
+        "call_id": call_id, "rank": rank, "source_id": rank, "op": op, "group_name": group,
+        "group_ranks": ranks, "group_size": size if ranks is None else len(ranks), "bytes": bytes,
+        "dtype": "Float", "stream": 20, "start_local_ns": base + round(start_us * 1000),
         "duration_ns": round(end_us * 1000) - round(start_us * 1000),
         "evidence": "metadata" if group is not None else "name",
-    } | columns
+    } | columns  # fmt: skip
     names = ", ".join(row)
     marks = ", ".join(f"${name}" for name in row)
     con.execute(f"INSERT INTO base.collective_calls ({names}) VALUES ({marks})", row)

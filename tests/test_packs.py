@@ -201,13 +201,10 @@ def test_what_is_packed_together() -> None:
     files = {
         0: source("large.json", [0], large),
         1: source("large when unpacked.json.gz", [1], large // 8),
-        2: source("first window.json", [2]),
-        3: source("second window.json", [2]),
-        4: source("without a rank.json", []),
-        5: source("small.json", [5]),
-        6: source("report.sqlite", [6], format_=nsys),
-        7: source("small too.json", [7]),
-    }
+        2: source("first window.json", [2]), 3: source("second window.json", [2]),
+        4: source("without a rank.json", []), 5: source("small.json", [5]),
+        6: source("report.sqlite", [6], format_=nsys), 7: source("small too.json", [7]),
+    }  # fmt: skip
 
     packed = [sorted(files) for files in pack(files, jobs=1)]
 

@@ -28,13 +28,10 @@ class Tiny:
         processes = tuple(Process(key=i, **p) for i, p in enumerate(said.get("processes", [{}])))
         first, last = said["at"] or (None, None)
         return Trace(
-            path,
-            "tiny",
-            path.stat().st_size,
-            processes,
+            path, "tiny", path.stat().st_size, processes,
             first_ns=None if first is None else START + first * SECOND,
             last_ns=None if last is None else START + last * SECOND,
-        )
+        )  # fmt: skip
 
     def load(self, con: Connection, trace: Trace, source_id: int, report: Report) -> Loaded:
         said = read(trace.path)

@@ -61,17 +61,11 @@ class Builder:
             first_local_ns=0, last_local_ns=0,
         )  # fmt: skip
         self._insert(
-            "clocks",
-            rank=rank,
-            reference_rank=0,
-            offset_ns=offset_ns,
-            drift_ppm=drift_ppm,
-            reference_local_ns=0,
-            residual_p95_ns=residual_ns,
-            anchors=0 if residual_ns is None else 10,
-            method="test",
+            "clocks", rank=rank, reference_rank=0, offset_ns=offset_ns, drift_ppm=drift_ppm,
+            reference_local_ns=0, residual_p95_ns=residual_ns,
+            anchors=0 if residual_ns is None else 10, method="test",
             status="wall clock" if residual_ns is None else "aligned",
-        )
+        )  # fmt: skip
 
     def ranks(self, count: int, residual_ns: int | None = 0) -> None:
         """So many ranks, numbered from 0."""
@@ -105,19 +99,11 @@ class Builder:
         """A GPU op; `more` are further columns; returns its op_id."""
         op_id = next(self._ids)
         columns: dict[str, Any] = {
-            "rank": rank,
-            "op_id": op_id,
-            "source_id": rank,
-            "kind": "memcpy" if category == "memory" else "kernel",
-            "category": category,
-            "class": "other",
-            "name": name,
-            "device": device,
-            "stream": stream,
-            "start_local_ns": at[0],
-            "duration_ns": at[1] - at[0],
-            "launch_op_id": launch,
-        }
+            "rank": rank, "op_id": op_id, "source_id": rank,
+            "kind": "memcpy" if category == "memory" else "kernel", "category": category,
+            "class": "other", "name": name, "device": device, "stream": stream,
+            "start_local_ns": at[0], "duration_ns": at[1] - at[0], "launch_op_id": launch,
+        }  # fmt: skip
         self._insert("base.gpu_ops", **(columns | self._calls.get(launch, {}) | more))
         return op_id
 

@@ -49,10 +49,8 @@ def test_a_bucket_is_ready_when_the_compute_launched_before_it_has_ended(build: 
         (180, 180, 0.0, None),
     ]
     assert pick(got, "note") == [
-        (None,),
-        ("seen on one rank only",),
-        ("no compute launched before it is in the trace",),
-    ]
+        (None,), ("seen on one rank only",), ("no compute launched before it is in the trace",),
+    ]  # fmt: skip
 
 
 def test_gradients_are_not_ready_before_the_host_asks(build: Builder) -> None:

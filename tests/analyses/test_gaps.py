@@ -279,11 +279,8 @@ def test_what_was_launched_before_the_recording_waits_for_no_host_once_that_has_
     build.gpu(0, (75 * US, 80 * US), launch=launch, correlation=9)
     got = {r["start_ns"] // US: (r["cause"], r["duration_ns"] // US) for r in _gaps(build)}
     assert got == {
-        10: ("unknown", 2),
-        20: ("unknown", 10),
-        30: ("began_before", 35),
-        70: ("kernel_delay", 5),
-    }
+        10: ("unknown", 2), 20: ("unknown", 10), 30: ("began_before", 35), 70: ("kernel_delay", 5),
+    }  # fmt: skip
 
 
 @nightly

@@ -24,25 +24,18 @@ def _run(build: Builder) -> None:
             late = 20_000 if rank and number else 0
             build.step(rank, number, (at, at + 100_000), (at, at + 100_000))
             build.gpu(
-                rank,
-                (at, at + 40_000 + late),
-                launch=build.launch(rank, (at, at + 10)),
+                rank, (at, at + 40_000 + late), launch=build.launch(rank, (at, at + 10)),
                 step=number,
-            )
+            )  # fmt: skip
             build.gpu(
-                rank,
-                (at + 40_000 + late, at + 80_000),
-                "communication",
-                "ncclAllReduce",
+                rank, (at + 40_000 + late, at + 80_000), "communication", "ncclAllReduce",
                 step=number,
-            )
+            )  # fmt: skip
             build.gpu(rank, (at + 80_000, at + 90_000), "memory", step=number)
             build.gpu(
-                rank,
-                (at + 100_000, at + 100_000),
-                launch=build.launch(rank, (at + 95_000, at + 100_000)),
-                step=number,
-            )
+                rank, (at + 100_000, at + 100_000),
+                launch=build.launch(rank, (at + 95_000, at + 100_000)), step=number,
+            )  # fmt: skip
     build.group(0, [0, 1])
     build.collective({0: (40_000, 80_000), 1: (40_000, 80_000)}, step=0)
     build.collective({0: (140_000, 180_000), 1: (160_000, 180_000)}, step=1)

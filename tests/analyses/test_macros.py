@@ -18,14 +18,10 @@ Op = tuple[int, str, int, int]
 """Rank, category, start and end."""
 
 COLUMNS = {
-    "compute_ns": {"compute"},
-    "comm_ns": {"communication"},
-    "memory_ns": {"memory"},
-    "busy_ns": {"compute", "communication"},
-    "compute_memory_ns": {"compute", "memory"},
-    "comm_memory_ns": {"communication", "memory"},
-    "any_ns": {"compute", "communication", "memory"},
-}
+    "compute_ns": {"compute"}, "comm_ns": {"communication"}, "memory_ns": {"memory"},
+    "busy_ns": {"compute", "communication"}, "compute_memory_ns": {"compute", "memory"},
+    "comm_memory_ns": {"communication", "memory"}, "any_ns": {"compute", "communication", "memory"},
+}  # fmt: skip
 
 ops = st.lists(
     st.builds(

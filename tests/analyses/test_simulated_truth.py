@@ -23,12 +23,10 @@ CONFIG = Config(
     layers=4,
     straggler={2: 60_000},
     gaps=(
-        Gap("launch_bound", 200_000, step=1),
-        Gap("sync", 150_000),
-        Gap("data_loading", 300_000, step=2, ranks=(1,)),
-        Gap("dependency", 90_000),
+        Gap("launch_bound", 200_000, step=1), Gap("sync", 150_000),
+        Gap("data_loading", 300_000, step=2, ranks=(1,)), Gap("dependency", 90_000),
     ),
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +84,13 @@ def test_steps(simulated: Truth, woven: duckdb.DuckDBPyConnection) -> None:
     slowest = truth.sort_values(["duration_ns", "rank"], ascending=[False, True])
     want = pd.DataFrame(
         {
-            "ranks": by["rank"].count(),
-            "first_start_ns": by["start_ns"].min(),
-            "last_end_ns": by["end_ns"].max(),
-            "duration_min_ns": by["duration_ns"].min(),
+            "ranks": by["rank"].count(), "first_start_ns": by["start_ns"].min(),
+            "last_end_ns": by["end_ns"].max(), "duration_min_ns": by["duration_ns"].min(),
             "duration_max_ns": by["duration_ns"].max(),
             "slowest_rank": slowest.groupby("step")["rank"].first(),
-            "device_min_ns": by["device_ns"].min(),
-            "device_max_ns": by["device_ns"].max(),
+            "device_min_ns": by["device_ns"].min(), "device_max_ns": by["device_ns"].max(),
         }
-    ).reset_index()
+    ).reset_index()  # fmt: skip
     got = _answer(woven, "steps")[list(want.columns)]
     pd.testing.assert_frame_equal(got, want, check_dtype=False)
 

@@ -129,11 +129,9 @@ def test_a_chain_is_followed_through_groups_to_where_it_begins(build: Builder) -
     # rank 0 computes 30 longer; rank 1 waits 30 for it, and so 3 waits 30 for 1, as 2 does for 0
     end = _mesh(build, {0: 50, 1: 20, 2: 20, 3: 20})
     assert _origins(build) == {
-        (0, None): (90_000, 0, None),
-        (1, None): (0, 30_000, 0),
-        (2, None): (0, 0, None),
+        (0, None): (90_000, 0, None), (1, None): (0, 30_000, 0), (2, None): (0, 0, None),
         (3, None): (0, 0, None),
-    }
+    }  # fmt: skip
     # in the next step 3 computes 40 longer: 2 waits for it, 0 and 1 for 2 and 3, and no more for 0
     _mesh(build, {0: 20, 1: 20, 2: 20, 3: 60}, step=2, at=end)
     found = _origins(build, per="step")
@@ -153,10 +151,8 @@ def test_a_rank_that_is_held_up_and_slow_answers_for_its_own_part(build: Builder
     build.gpu(2, (0, 45_000))
     build.collective({1: (95_000, 100_000), 2: (45_000, 100_000)}, group_id=1)
     assert _origins(build) == {
-        (0, None): (60_000, 0, None),
-        (1, None): (20_000, 30_000, 0),
-        (2, None): (0, 0, None),
-    }
+        (0, None): (60_000, 0, None), (1, None): (20_000, 30_000, 0), (2, None): (0, 0, None),
+    }  # fmt: skip
 
 
 @nightly
@@ -169,10 +165,8 @@ def test_who_computes_on_while_waiting_is_not_held_up(build: Builder) -> None:
     build.gpu(2, (0, 45_000))
     build.collective({1: (95_000, 100_000), 2: (45_000, 100_000)}, group_id=1)
     assert _origins(build) == {
-        (0, None): (30_000, 0, None),
-        (1, None): (50_000, 0, None),
-        (2, None): (0, 0, None),
-    }
+        (0, None): (30_000, 0, None), (1, None): (50_000, 0, None), (2, None): (0, 0, None),
+    }  # fmt: skip
 
 
 @nightly

@@ -97,15 +97,9 @@ def _counted(
     # what waits when the stretch begins, before any leaves
     waiting = sum(came < begin <= left for came, left, _ in waits)
     return (
-        begin,
-        end - begin,
-        len(found),
-        max([arriving, waiting, *(depth[at] for at in inside)]),
-        sum(depth[at] for at in inside),
-        depths[(len(depths) - 1) // 2] if depths else -1,
-        sum(depth[at] == 0 for at in inside),
-        sum(waiting == 1 for waiting in depths),
-        sum(depth[at] >= full for at in inside),
-        len(blocked),
+        begin, end - begin, len(found), max([arriving, waiting, *(depth[at] for at in inside)]),
+        sum(depth[at] for at in inside), depths[(len(depths) - 1) // 2] if depths else -1,
+        sum(depth[at] == 0 for at in inside), sum(waiting == 1 for waiting in depths),
+        sum(depth[at] >= full for at in inside), len(blocked),
         sum(waits[number][2] for number in blocked),
-    )
+    )  # fmt: skip

@@ -19,28 +19,13 @@ from traceweave.comparison.comparability import Comparability, compare_facts
 from traceweave.comparison.facts import Facts
 
 RUN = Facts(
-    timeline="gpu",
-    gpu_models=("NVIDIA H100",),
-    world_size=4,
-    ranks=(0, 1),
-    roles=(),
-    hosts=("a",),
-    profilers=("PyTorch Profiler",),
-    formats=("kineto",),
-    backends=("nccl",),
-    nccl_versions=("2.28.9",),
-    settings=(("NCCL_ALGO", "Ring"), ("torch", "2.11")),
-    step_sources=("ProfilerStep",),
-    steps_counted=4,
-    steps_marked=6,
-    extras=("input shapes",),
-    tick_ns=1,
-    arithmetic=("bf16",),
-    compute={"gemm": 90.0, "norm": 10.0},
-    operators={"aten::mm": 4.0, "aten::add": 4.0},
-    collectives={"all_reduce": 8.0},
-    matched=1.0,
-)
+    timeline="gpu", gpu_models=("NVIDIA H100",), world_size=4, ranks=(0, 1), roles=(), hosts=("a",),
+    profilers=("PyTorch Profiler",), formats=("kineto",), backends=("nccl",),
+    nccl_versions=("2.28.9",), settings=(("NCCL_ALGO", "Ring"), ("torch", "2.11")),
+    step_sources=("ProfilerStep",), steps_counted=4, steps_marked=6, extras=("input shapes",),
+    tick_ns=1, arithmetic=("bf16",), compute={"gemm": 90.0, "norm": 10.0},
+    operators={"aten::mm": 4.0, "aten::add": 4.0}, collectives={"all_reduce": 8.0}, matched=1.0,
+)  # fmt: skip
 OTHER_KERNELS = {"gemm_fp8": 95.0, "norm": 5.0}
 OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
 

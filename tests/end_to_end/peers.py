@@ -358,11 +358,9 @@ def outcome(ours: Answers, theirs: Answers) -> Outcome:
     """Compare number by number; equal means to nine decimals."""
     apart = [abs(ours[key] - theirs[key]) for key in ours.keys() & theirs.keys()]
     return Outcome(
-        numbers=len(apart),
-        equal=sum(1 for difference in apart if difference <= 1e-9),
-        missing=len(ours.keys() ^ theirs.keys()),
-        largest=max(apart, default=0.0),
-    )
+        numbers=len(apart), equal=sum(1 for difference in apart if difference <= 1e-9),
+        missing=len(ours.keys() ^ theirs.keys()), largest=max(apart, default=0.0),
+    )  # fmt: skip
 
 
 def main(corpus: Path, expected: Path) -> None:

@@ -13,15 +13,13 @@ from tests.marks import nightly
     ("comparison", "name"),
     [
         pytest.param(
-            comparison,
-            name,
-            id=f"{comparison.peer.split()[-1]}-{name}",
+            comparison, name, id=f"{comparison.peer.split()[-1]}-{name}",
             marks=[] if name == comparison.traces[0] else [nightly],
         )
         for comparison in COMPARISONS
         for name in comparison.traces
     ],
-)
+)  # fmt: skip
 def test_numbers_are_those_of_the_peer(
     recorded: Recorded,
     corpus: Path,

@@ -42,11 +42,9 @@ PARTS = {
 """What a moment is, as the page calls it, and the column of breakdown."""
 
 HEADS = {
-    "Exposed waiting": "Exposed: Waiting",
-    "Exposed transfer": "Exposed: Transfer",
-    "Waiting or transfer": "Exposed: Waiting or transfer",
-    "Exposed copies": "Exposed: Copies",
-}
+    "Exposed waiting": "Exposed: Waiting", "Exposed transfer": "Exposed: Transfer",
+    "Waiting or transfer": "Exposed: Waiting or transfer", "Exposed copies": "Exposed: Copies",
+}  # fmt: skip
 """The headers of these in tables, where they differ."""
 
 

@@ -166,16 +166,9 @@ def test_clocks_that_drift_after_the_last_receive_that_waited_are_not_taken_for_
             for op, rank, *times in sides:
                 begin, end = (t + rank * (AHEAD_US + t * 10e-6) for t in times)
                 add_call(
-                    empty_run,
-                    rank,
-                    begin,
-                    end,
-                    op=op,
-                    peer=1 - rank,
-                    group="pp",
-                    ranks=[0, 1],
+                    empty_run, rank, begin, end, op=op, peer=1 - rank, group="pp", ranks=[0, 1],
                     seq=2 * number + sender,
-                )
+                )  # fmt: skip
     weave(empty_run)
     calls = read_calls(empty_run)
     assert ends_coincide(calls, read_instances(empty_run, calls)).all()

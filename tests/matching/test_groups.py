@@ -58,11 +58,9 @@ def test_a_name_on_more_ranks_than_the_group_has_members_is_open() -> None:
 
 def test_a_call_without_label_belongs_to_the_group_of_its_stream() -> None:
     labels = [
-        label(0, 0, "0", ranks=(0, 1), size=2, stream=37),
-        label(1, 0, stream=37),
-        label(2, 1, "0", ranks=(0, 1), size=2, stream=23),
-        label(3, 1, stream=23),
-    ]
+        label(0, 0, "0", ranks=(0, 1), size=2, stream=37), label(1, 0, stream=37),
+        label(2, 1, "0", ranks=(0, 1), size=2, stream=23), label(3, 1, stream=23),
+    ]  # fmt: skip
     groups, index = find_groups(labels, {0, 1}, 2)
     assert [facts(g) for g in groups] == [("0", 2, [0, 1], "world", False)]
     assert index.tolist() == [0, 0, 0, 0]

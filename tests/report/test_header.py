@@ -145,13 +145,10 @@ OPS = pa.table(
 )
 GAPS = pa.table(
     {
-        "role": ["median", "longest"],
-        "rank": pa.array([0, 1], pa.int32()),
-        "start_ns": [7, 9],
-        "duration_ns": [2, 3],
-        "cause": ["sync", "sync"],
+        "role": ["median", "longest"], "rank": pa.array([0, 1], pa.int32()), "start_ns": [7, 9],
+        "duration_ns": [2, 3], "cause": ["sync", "sync"],
     }
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -318,11 +318,9 @@ class web:
 
 
 NSYS_FORMS = {
-    "parquet": "mpi_nsys/all_ranks__2023.4_pqtdir",
-    "arrow": "mpi_nsys/all_ranks__2023.4_arwdir",
-    "sqlite": "ddp_gloo_nsys/ddp_4ranks.sqlite",
-    "packed": "mpi_nsys/all_ranks__2023.4.sqlite.gz",
-}
+    "parquet": "mpi_nsys/all_ranks__2023.4_pqtdir", "arrow": "mpi_nsys/all_ranks__2023.4_arwdir",
+    "sqlite": "ddp_gloo_nsys/ddp_4ranks.sqlite", "packed": "mpi_nsys/all_ranks__2023.4.sqlite.gz",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -134,10 +134,8 @@ def test_gathers_and_scatters_count_elements_as_c10d_does(tmp_path: Path) -> Non
         if e.get("cat") == "kernel" and "Collective name" in e["args"]
     }
     assert counts == {
-        "_allgather_base": (1000, 4000),
-        "_reduce_scatter_base": (4000, 1000),
-        "allreduce": (1, 1),
-    }
+        "_allgather_base": (1000, 4000), "_reduce_scatter_base": (4000, 1000), "allreduce": (1, 1),
+    }  # fmt: skip
 
 
 def test_sends_and_recvs_name_their_peer(tmp_path: Path) -> None:

@@ -42,11 +42,9 @@ def message(
 def batch(ts: float, number: int, to: int = 1, of: int = 3, desc: str = "mesh_pp") -> Events:
     """A send and a receive that end before the launch, and the kernel that does both."""
     return [
-        message(ts, "send", to, desc=desc),
-        message(ts + 2, "recv", of, desc=desc),
-        launch(ts + 4, 1, number, "cudaLaunchKernelExC"),
-        kernel(SEND_RECV, ts + 20, 9, number),
-    ]
+        message(ts, "send", to, desc=desc), message(ts + 2, "recv", of, desc=desc),
+        launch(ts + 4, 1, number, "cudaLaunchKernelExC"), kernel(SEND_RECV, ts + 20, 9, number),
+    ]  # fmt: skip
 
 
 @pytest.fixture

@@ -30,15 +30,13 @@ CLASSES = "SELECT category, class, class_source FROM gpu_ops ORDER BY op_id"
         ("aten::_flash_attention_forward", PRODUCT, "attention", "operator"),
         ("aten::native_layer_norm", "unheard_of", "norm", "operator"),
         (
-            "aten::index_put_",
-            "void cub::DeviceRadixSortOnesweepKernel<int>(int*)",
-            "sort_scan",
+            "aten::index_put_", "void cub::DeviceRadixSortOnesweepKernel<int>(int*)", "sort_scan",
             "name",
         ),
         ("aten::copy_", COPY, "copy", "name"),
         ("my::mm", "unheard_of", "other", "name"),
     ],
-)
+)  # fmt: skip
 def test_an_operator_tells_what_its_own_kernels_do(
     load: Any, operator: str, name: str, class_: str, source: str
 ) -> None:

@@ -49,11 +49,8 @@ def test_a_kernel_keeps_what_has_no_column(tmp_path: Path) -> None:
     )  # fmt: skip
     ((args, node, launch),) = loaded.rows("SELECT args, graph_node, launch_op_id FROM base.gpu_ops")
     assert json.loads(args) == {
-        "short_name": "gemm",
-        "grid": [8, 4, 1],
-        "block": [256, 1, 1],
-        "registers per thread": 64,
-    }
+        "short_name": "gemm", "grid": [8, 4, 1], "block": [256, 1, 1], "registers per thread": 64,
+    }  # fmt: skip
     assert (node, launch) == (77, None)
     assert loaded.issue("launch not found") == 1
 

@@ -73,14 +73,11 @@ def test_nesting_equals_nsys_stats(recorded: tuple[str, LoadedExport]) -> None:
     start = session_start(loaded)
     expected = {
         (
-            int(row["TID"]),
-            row["Name"],
-            int(row["Start (ns)"]) + start,
-            int(row["Lvl"]),
+            int(row["TID"]), row["Name"], int(row["Start (ns)"]) + start, int(row["Lvl"]),
             trace[row["ParentId"]]["Name"] if row["ParentId"] else None,
         )
         for row in trace.values()
-    }
+    }  # fmt: skip
     rows = loaded.rows(
         f"SELECT h.tid, {NVTX_NAME.format('h')}, h.start_local_ns, h.depth,"
         f" {NVTX_NAME.format('p')} FROM base.host_ops AS h"

@@ -39,11 +39,9 @@ def database(drafted: Path, tmp_path: Path) -> Path:
 
 
 OTHER_FORMATS = {
-    "notes.txt": b"hello " * 1000,
-    "rank0.sqlite": b"SQLite format 3\0" + bytes(4096),
-    "rank0.parquet": b"PAR1" + bytes(4096) + b"PAR1",
-    "empty.duckdb": b"",
-}
+    "notes.txt": b"hello " * 1000, "rank0.sqlite": b"SQLite format 3\0" + bytes(4096),
+    "rank0.parquet": b"PAR1" + bytes(4096) + b"PAR1", "empty.duckdb": b"",
+}  # fmt: skip
 """DuckDB would look in the network for an extension that reads SQLite, and reads Parquet itself."""
 
 

@@ -113,22 +113,12 @@ def test_data_loading_is_a_whole_name_or_a_loader() -> None:
     )
     assert set(ask("data_loading", *loading)) == {"yes"}
     others = (
-        "prefetch",
-        "FullyShardedDataParallel._pre_backward_prefetch",
-        "FSDP::all_gather_prefetch",
-        "get_data_parallel_group",
-        "get_data_parallel_world_size",
-        "upload_data",
-        "prefetch_weights",
-        "load_batch_norm",
-        "data copy in 11",
-        "DataParallel.forward",
-        "update_data",
-        "aten::batch_norm",
-        "numpy/lib/npyio.py(3): load",
-        "somebody/data.py(3): get_data",
-        "[DALI][Executor] Run",
-    )
+        "prefetch", "FullyShardedDataParallel._pre_backward_prefetch", "FSDP::all_gather_prefetch",
+        "get_data_parallel_group", "get_data_parallel_world_size", "upload_data",
+        "prefetch_weights", "load_batch_norm", "data copy in 11", "DataParallel.forward",
+        "update_data", "aten::batch_norm", "numpy/lib/npyio.py(3): load",
+        "somebody/data.py(3): get_data", "[DALI][Executor] Run",
+    )  # fmt: skip
     assert "yes" not in ask("data_loading", *others)
 
 
