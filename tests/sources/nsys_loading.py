@@ -6,6 +6,7 @@ from typing import Any
 
 import duckdb
 
+from tests.sources.nsys_export import write_export
 from traceweave.sources import nsys
 from traceweave.sources.model import Loaded, Trace
 from traceweave.store.empty import create_tables
@@ -35,3 +36,8 @@ def load_export(path: Path, database: Path | None = None) -> LoadedExport:
     create_tables(con)
     loaded = nsys.load(con, trace, 1, lambda _: None)
     return LoadedExport(con, trace, loaded)
+
+
+def load_rows(folder: Path, **tables: Any) -> LoadedExport:
+    """Load an export that holds these rows, written in this folder."""
+    return load_export(write_export(folder / "rows.sqlite", **tables))

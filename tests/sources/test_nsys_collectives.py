@@ -26,9 +26,8 @@ from tests.sources.nsys_export import (
     nccl,
     nvtx,
     thread,
-    write_export,
 )
-from tests.sources.nsys_loading import LoadedExport, load_export
+from tests.sources.nsys_loading import LoadedExport, load_rows
 
 COMM = 0xF123456789ABCDEF
 """A communicator id beyond the range of signed 64-bit integers, as half of them are."""
@@ -40,12 +39,10 @@ def load(path: Path, nvtx_rows: Sequence[Row], kernels: Sequence[Row]) -> Loaded
     """Load ranges and kernels; each kernel's launch lasts 2 ns from its correlation id on."""
     at = [(k["correlationId"], (k["globalPid"] >> 24) & 0xFFFFFF) for k in kernels]
     calls = [call(pid, launch, launch + 2, launch, "cuLaunchKernelEx") for launch, pid in at]
-    return load_export(
-        write_export(
-            path / "nccl.sqlite", NVTX_EVENTS=nvtx_rows,
-            NVTX_PAYLOAD_SCHEMA_ENTRIES=NCCL_SCHEMAS * 2, CUPTI_ACTIVITY_KIND_KERNEL=kernels,
-            CUPTI_ACTIVITY_KIND_RUNTIME=calls,
-        )
+    return load_rows(
+        path, NVTX_EVENTS=nvtx_rows,
+        NVTX_PAYLOAD_SCHEMA_ENTRIES=NCCL_SCHEMAS * 2, CUPTI_ACTIVITY_KIND_KERNEL=kernels,
+        CUPTI_ACTIVITY_KIND_RUNTIME=calls,
     )  # fmt: skip
 
 

@@ -78,41 +78,28 @@ def ours(loaded: LoadedExport, sql: str, *values: str) -> Sums:
     return sums
 
 
-def test_kernel_times_equal_nsys_stats(export: tuple[str, LoadedExport]) -> None:
+@pytest.mark.parametrize(
+    ("report", "label", "count", "names"),
+    [
+        ("cuda_gpu_kern_sum", "Name", "Instances",
+         "SELECT name, duration_ns FROM base.gpu_ops WHERE kind = 'kernel'"),
+        # `nsys stats` counts backtrace rows as calls; here they are events beside the calls
+        ("cuda_api_sum", "Name", "Num Calls",
+         "SELECT name, duration_ns FROM base.host_ops WHERE kind IN ('runtime', 'driver') UNION ALL"
+         " SELECT name, duration_ns FROM base.other_events WHERE category = 'cuda_backtrace'"),
+        ("nvtx_sum", "Range", "Instances",
+         "SELECT coalesce((args->>'domain') || ':', '') || name AS name, duration_ns"
+         " FROM base.host_ops WHERE kind = 'nvtx'"),
+    ],
+    ids=["kernels", "CUDA calls", "NVTX"],
+)  # fmt: skip
+def test_times_equal_nsys_stats(
+    export: tuple[str, LoadedExport], report: str, label: str, count: str, names: str
+) -> None:
     name, loaded = export
-    assert ours(
-        loaded,
-        "SELECT name, sum(duration_ns), count(*) FROM base.gpu_ops WHERE kind = 'kernel'"
-        " GROUP BY 1",
-        "Total Time (ns)",
-        "Instances",
-    ) == stats(name, "cuda_gpu_kern_sum", "Name", "Total Time (ns)", "Instances")
-
-
-def test_cuda_call_times_equal_nsys_stats(export: tuple[str, LoadedExport]) -> None:
-    """`nsys stats` counts backtrace rows as calls; here they are events beside the calls."""
-    name, loaded = export
-    assert ours(
-        loaded,
-        "SELECT name, sum(duration_ns), count(*) FROM ("
-        " SELECT name, duration_ns FROM base.host_ops WHERE kind IN ('runtime', 'driver')"
-        " UNION ALL"
-        " SELECT name, duration_ns FROM base.other_events WHERE category = 'cuda_backtrace'"
-        ") GROUP BY 1",
-        "Total Time (ns)",
-        "Num Calls",
-    ) == stats(name, "cuda_api_sum", "Name", "Total Time (ns)", "Num Calls")
-
-
-def test_nvtx_times_equal_nsys_stats(export: tuple[str, LoadedExport]) -> None:
-    name, loaded = export
-    assert ours(
-        loaded,
-        "SELECT coalesce((args->>'domain') || ':', '') || name, sum(duration_ns), count(*)"
-        " FROM base.host_ops WHERE kind = 'nvtx' GROUP BY 1",
-        "Total Time (ns)",
-        "Instances",
-    ) == stats(name, "nvtx_sum", "Range", "Total Time (ns)", "Instances")
+    sql = f"SELECT name, sum(duration_ns), count(*) FROM ({names}) GROUP BY 1"
+    values = ("Total Time (ns)", count)
+    assert ours(loaded, sql, *values) == stats(name, report, label, *values)
 
 
 def operation(kind: str, copy_kind: str | None) -> str:

@@ -5,24 +5,22 @@ from pathlib import Path
 
 from tests.marks import nightly
 from tests.sources.nsys_export import EPOCH_NS, call, kernel, nvtx, process, thread, write_export
-from tests.sources.nsys_loading import load_export
+from tests.sources.nsys_loading import load_export, load_rows
 from traceweave.sources import nsys
 
 
 def test_correlation_ids_are_those_of_a_process(tmp_path: Path) -> None:
     """Both processes use correlation 1: each kernel belongs to the call of its own process."""
-    loaded = load_export(
-        write_export(
-            tmp_path / "two.sqlite",
-            CUPTI_ACTIVITY_KIND_KERNEL=[
-                kernel(11, 100, 130, 1, "first"),
-                kernel(22, 110, 150, 1, "second", deviceId=1),
-            ],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[
-                call(22, 60, 70, 1, "cudaLaunchKernel_v7000"),
-                call(11, 50, 55, 1, "cuLaunchKernelEx", eventClass=1),
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[
+            kernel(11, 100, 130, 1, "first"),
+            kernel(22, 110, 150, 1, "second", deviceId=1),
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[
+            call(22, 60, 70, 1, "cudaLaunchKernel_v7000"),
+            call(11, 50, 55, 1, "cuLaunchKernelEx", eventClass=1),
+        ],
     )
     assert loaded.rows(
         "SELECT g.rank, g.name, g.device, g.start_local_ns, g.duration_ns, h.rank, h.kind, h.name,"
@@ -36,16 +34,14 @@ def test_correlation_ids_are_those_of_a_process(tmp_path: Path) -> None:
 
 
 def test_a_kernel_keeps_what_has_no_column(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "kernel.sqlite",
-            CUPTI_ACTIVITY_KIND_KERNEL=[
-                kernel(
-                    11, 100, 130, 1, "gemm", registersPerThread=64, gridX=8, gridY=4, gridZ=1,
-                    blockX=256, blockY=1, blockZ=1, graphNodeId=77,
-                )
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[
+            kernel(
+                11, 100, 130, 1, "gemm", registersPerThread=64, gridX=8, gridY=4, gridZ=1,
+                blockX=256, blockY=1, blockZ=1, graphNodeId=77,
+            )
+        ],
     )  # fmt: skip
     ((args, node, launch),) = loaded.rows("SELECT args, graph_node, launch_op_id FROM base.gpu_ops")
     assert json.loads(args) == {
@@ -57,15 +53,13 @@ def test_a_kernel_keeps_what_has_no_column(tmp_path: Path) -> None:
 
 @nightly
 def test_backtrace_rows_are_events_beside_the_calls(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "backtrace.sqlite",
-            CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 100, 130, 1, "k")],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[
-                call(11, 49, 56, 1, "cudaLaunchKernel", eventClass=67, callchainId=3),
-                call(11, 50, 55, 1, "cudaLaunchKernel_ptsz_v7000"),
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 100, 130, 1, "k")],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[
+            call(11, 49, 56, 1, "cudaLaunchKernel", eventClass=67, callchainId=3),
+            call(11, 50, 55, 1, "cudaLaunchKernel_ptsz_v7000"),
+        ],
     )
     assert loaded.rows(
         "SELECT h.name, h.start_local_ns, h.args->>'full name' FROM base.host_ops AS h"
@@ -78,20 +72,18 @@ def test_backtrace_rows_are_events_beside_the_calls(tmp_path: Path) -> None:
 
 def test_copies_and_sets(tmp_path: Path) -> None:
     place = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": process(11)}
-    loaded = load_export(
-        write_export(
-            tmp_path / "copies.sqlite",
-            CUPTI_ACTIVITY_KIND_MEMCPY=[
-                {"start": 10, "end": 20, "correlationId": 4, "bytes": 4096, "copyKind": 1,
-                 "srcKind": 1, "dstKind": 2, **place},
-                {"start": 30, "end": 45, "correlationId": 0, "bytes": 64, "copyKind": 11, **place},
-            ],
-            CUPTI_ACTIVITY_KIND_MEMSET=[
-                {"start": 50, "end": 51, "correlationId": 5, "bytes": 8, "value": 0, "memKind": 2,
-                 **place},
-            ],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 2, 4, "cudaMemcpyAsync_v3020")],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_MEMCPY=[
+            {"start": 10, "end": 20, "correlationId": 4, "bytes": 4096, "copyKind": 1,
+             "srcKind": 1, "dstKind": 2, **place},
+            {"start": 30, "end": 45, "correlationId": 0, "bytes": 64, "copyKind": 11, **place},
+        ],
+        CUPTI_ACTIVITY_KIND_MEMSET=[
+            {"start": 50, "end": 51, "correlationId": 5, "bytes": 8, "value": 0, "memKind": 2,
+             **place},
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 2, 4, "cudaMemcpyAsync_v3020")],
     )  # fmt: skip
     assert loaded.rows(
         "SELECT kind, category, name, copy_kind, bytes, duration_ns, launch_op_id IS NOT NULL, args"
@@ -153,30 +145,26 @@ def test_pages_that_the_driver_moves_cast_no_doubt_on_the_launches(tmp_path: Pat
         {"start": at, "end": at + 2, "correlationId": 0, "bytes": 64, "copyKind": 11, **place}
         for at in range(120, 520, 4)
     ]
-    loaded = load_export(
-        write_export(
-            tmp_path / "managed.sqlite",
-            CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 110, 90_110, 1, "sum")],
-            CUPTI_ACTIVITY_KIND_MEMCPY=pages,
-            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 100, 105, 1, "cudaLaunchKernel_v7000")],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 110, 90_110, 1, "sum")],
+        CUPTI_ACTIVITY_KIND_MEMCPY=pages,
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 100, 105, 1, "cudaLaunchKernel_v7000")],
     )
     assert loaded.rows("SELECT count(*) FROM base.gpu_ops") == [(101,)]
     assert loaded.rows("SELECT kind FROM base.doubts") == []
 
 
 def test_a_graph_recorded_as_a_whole_is_one_op(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "graph.sqlite",
-            CUPTI_ACTIVITY_KIND_GRAPH_TRACE=[
-                {"start": 100, "end": 900, "deviceId": 0, "contextId": 1, "streamId": 7,
-                 "correlationId": 9, "globalPid": process(11), "graphId": 2, "graphExecId": 3},
-                {"start": 100, "end": 90, "deviceId": 0, "contextId": 1, "streamId": 7,
-                 "correlationId": 10, "globalPid": process(11), "graphId": 2, "graphExecId": 3},
-            ],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 2, 9, "cudaGraphLaunch_v10000")],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_GRAPH_TRACE=[
+            {"start": 100, "end": 900, "deviceId": 0, "contextId": 1, "streamId": 7,
+             "correlationId": 9, "globalPid": process(11), "graphId": 2, "graphExecId": 3},
+            {"start": 100, "end": 90, "deviceId": 0, "contextId": 1, "streamId": 7,
+             "correlationId": 10, "globalPid": process(11), "graphId": 2, "graphExecId": 3},
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 2, 9, "cudaGraphLaunch_v10000")],
     )  # fmt: skip
     assert loaded.rows("SELECT kind, name, duration_ns, args FROM base.gpu_ops") == [
         ("kernel", "CUDA graph", 800, '{"graph id":2,"graph exec id":3}')
@@ -188,22 +176,20 @@ def test_a_graph_recorded_as_a_whole_is_one_op(tmp_path: Path) -> None:
 
 def test_nvtx_ranges(tmp_path: Path) -> None:
     """Names from text or StringIds, the suffix of emit_nvtx as data, domain, color, value."""
-    loaded = load_export(
-        write_export(
-            tmp_path / "nvtx.sqlite",
-            NVTX_EVENTS=[
-                {"start": -5, "eventType": 75, "text": "data", "domainId": 2,
-                 "globalTid": thread(11)},
-                {"start": -4, "eventType": 33, "text": "io", "domainId": 2, "category": 3,
-                 "globalTid": thread(11)},
-                nvtx(11, 10, 90, "aten::add, seq = 12, op_id = 34, sizes = [[2, 3], []]"),
-                nvtx(11, 20, 30, "", textId="load", domainId=2, category=3, color=0xFFFF0000,
-                     uint64Value=-1),
-                nvtx(11, 25, 60, "prefetch", eventType=60, endGlobalTid=thread(11, 77),
-                     doubleValue=0.5),
-                {"start": 40, "eventType": 34, "text": "mark", "globalTid": thread(11)},
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        NVTX_EVENTS=[
+            {"start": -5, "eventType": 75, "text": "data", "domainId": 2,
+             "globalTid": thread(11)},
+            {"start": -4, "eventType": 33, "text": "io", "domainId": 2, "category": 3,
+             "globalTid": thread(11)},
+            nvtx(11, 10, 90, "aten::add, seq = 12, op_id = 34, sizes = [[2, 3], []]"),
+            nvtx(11, 20, 30, "", textId="load", domainId=2, category=3, color=0xFFFF0000,
+                 uint64Value=-1),
+            nvtx(11, 25, 60, "prefetch", eventType=60, endGlobalTid=thread(11, 77),
+                 doubleValue=0.5),
+            {"start": 40, "eventType": 34, "text": "mark", "globalTid": thread(11)},
+        ],
     )  # fmt: skip
     assert loaded.rows(
         "SELECT name, duration_ns, depth, sequence, args FROM base.host_ops ORDER BY start_local_ns"
@@ -227,26 +213,24 @@ def test_backward_operators_are_linked_to_forward_by_sequence(tmp_path: Path) ->
     operators with one number the last made the node. A node that runs twice is linked once, one
     whose forward is not in the recording not at all."""
     autograd = {"globalTid": thread(11, 77)}
-    loaded = load_export(
-        write_export(
-            tmp_path / "autograd.sqlite",
-            NVTX_EVENTS=[
-                nvtx(11, 0, 5, "aten::relu, seq = 0, op_id = 1"),
-                nvtx(11, 10, 50, "aten::linear, seq = 596, op_id = 2"),
-                nvtx(11, 20, 40, "aten::addmm, seq = 596, op_id = 3"),
-                nvtx(11, 60, 70, "aten::sum, seq = 597, op_id = 4"),
-                nvtx(11, 100, 160, "autograd::engine::evaluate_function: SumBackward0, op_id = 5",
-                     **autograd),
-                nvtx(11, 110, 150, "SumBackward0, seq = 597, op_id = 6", **autograd),
-                nvtx(11, 120, 130, "aten::expand, op_id = 7", **autograd),
-                nvtx(11, 210, 250, "AddmmBackward0, seq = 596, op_id = 8", **autograd),
-                nvtx(11, 260, 270, "AddmmBackward0, seq = 596, op_id = 9", **autograd),
-                nvtx(11, 310, 350, "ReluBackward0, seq = 0, op_id = 10", **autograd),
-                nvtx(11, 400, 410, "TBackward0, seq = 4711, op_id = 11", **autograd),
-                nvtx(11, 500, 510, "aten::t, seq = 598, op_id = 12"),
-                nvtx(11, 520, 530, "TBackward0, seq = 598, op_id = 13"),
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        NVTX_EVENTS=[
+            nvtx(11, 0, 5, "aten::relu, seq = 0, op_id = 1"),
+            nvtx(11, 10, 50, "aten::linear, seq = 596, op_id = 2"),
+            nvtx(11, 20, 40, "aten::addmm, seq = 596, op_id = 3"),
+            nvtx(11, 60, 70, "aten::sum, seq = 597, op_id = 4"),
+            nvtx(11, 100, 160, "autograd::engine::evaluate_function: SumBackward0, op_id = 5",
+                 **autograd),
+            nvtx(11, 110, 150, "SumBackward0, seq = 597, op_id = 6", **autograd),
+            nvtx(11, 120, 130, "aten::expand, op_id = 7", **autograd),
+            nvtx(11, 210, 250, "AddmmBackward0, seq = 596, op_id = 8", **autograd),
+            nvtx(11, 260, 270, "AddmmBackward0, seq = 596, op_id = 9", **autograd),
+            nvtx(11, 310, 350, "ReluBackward0, seq = 0, op_id = 10", **autograd),
+            nvtx(11, 400, 410, "TBackward0, seq = 4711, op_id = 11", **autograd),
+            nvtx(11, 500, 510, "aten::t, seq = 598, op_id = 12"),
+            nvtx(11, 520, 530, "TBackward0, seq = 598, op_id = 13"),
+        ],
     )  # fmt: skip
     assert loaded.rows(
         "SELECT f.rank, f.source_id, f.kind, a.name, a.args->>'op_id', b.name, b.args->>'op_id'"
@@ -262,12 +246,10 @@ def test_backward_operators_are_linked_to_forward_by_sequence(tmp_path: Path) ->
 
 def test_open_ranges_end_with_the_recording(tmp_path: Path) -> None:
     """The last event of the recording ends at 500."""
-    loaded = load_export(
-        write_export(
-            tmp_path / "open.sqlite",
-            NVTX_EVENTS=[nvtx(11, 100, None, "training"), nvtx(11, 150, 200, "step")],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 490, 500, 1, "cudaFree_v3020")],
-        )
+    loaded = load_rows(
+        tmp_path,
+        NVTX_EVENTS=[nvtx(11, 100, None, "training"), nvtx(11, 150, 200, "step")],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 490, 500, 1, "cudaFree_v3020")],
     )
     assert loaded.rows(
         "SELECT name, duration_ns, args->>'open' FROM base.host_ops WHERE kind = 'nvtx' ORDER BY 1"
@@ -277,23 +259,21 @@ def test_open_ranges_end_with_the_recording(tmp_path: Path) -> None:
 
 @nightly
 def test_mpi_and_os_calls(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "mpi.sqlite",
-            MPI_RANKS=[{"globalTid": thread(11), "rank": 6}],
-            MPI_COLLECTIVES_EVENTS=[
-                {"start": 10, "end": 30, "globalTid": thread(11), "textId": "MPI_Allreduce",
-                 "commHandle": 5, "size": 800, "recvSize": 800},
-            ],
-            MPI_P2P_EVENTS=[
-                {"start": 40, "end": 41, "globalTid": thread(11), "textId": "MPI_Send", "tag": 1,
-                 "remoteRank": 7, "size": 64},
-            ],
-            OSRT_API=[
-                {"start": 2, "end": 4, "eventClass": 27, "globalTid": thread(33), "nameId": "poll",
-                 "returnValue": 1, "nestingLevel": 0, "callchainId": 0},
-            ],
-        )
+    loaded = load_rows(
+        tmp_path,
+        MPI_RANKS=[{"globalTid": thread(11), "rank": 6}],
+        MPI_COLLECTIVES_EVENTS=[
+            {"start": 10, "end": 30, "globalTid": thread(11), "textId": "MPI_Allreduce",
+             "commHandle": 5, "size": 800, "recvSize": 800},
+        ],
+        MPI_P2P_EVENTS=[
+            {"start": 40, "end": 41, "globalTid": thread(11), "textId": "MPI_Send", "tag": 1,
+             "remoteRank": 7, "size": 64},
+        ],
+        OSRT_API=[
+            {"start": 2, "end": 4, "eventClass": 27, "globalTid": thread(33), "nameId": "poll",
+             "returnValue": 1, "nestingLevel": 0, "callchainId": 0},
+        ],
     )  # fmt: skip
     assert [(p.rank, p.rank_source, p.backend) for p in loaded.trace.processes] == [
         (6, "MPI_RANKS", "mpi")
@@ -309,19 +289,17 @@ def test_mpi_and_os_calls(tmp_path: Path) -> None:
 
 
 def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "skipped.sqlite",
-            CUPTI_ACTIVITY_KIND_RUNTIME=[
-                call(11, 1, 9, 1, "cudaFree_v3020"),
-                call(11, 9, 1, 2, "cudaFree_v3020"),
-                call(11, 2**63 - 1, 2**63 - 1, 3, "cudaFree_v3020"),
-                {**call(11, 0, 9, 4, "cudaFree_v3020"), "start": "yesterday"},
-            ],
-            SCHED_EVENTS=[{"start": 1, "cpu": 0, "isSchedIn": 1}] * 3,
-            COMPOSITE_EVENTS=[{"id": 1, "start": 1, "cpuCycles": 1}],
-            FUTURE_EVENTS=[{"start": 1, "end": 2, "note": "?"}] * 2,
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_RUNTIME=[
+            call(11, 1, 9, 1, "cudaFree_v3020"),
+            call(11, 9, 1, 2, "cudaFree_v3020"),
+            call(11, 2**63 - 1, 2**63 - 1, 3, "cudaFree_v3020"),
+            {**call(11, 0, 9, 4, "cudaFree_v3020"), "start": "yesterday"},
+        ],
+        SCHED_EVENTS=[{"start": 1, "cpu": 0, "isSchedIn": 1}] * 3,
+        COMPOSITE_EVENTS=[{"id": 1, "start": 1, "cpuCycles": 1}],
+        FUTURE_EVENTS=[{"start": 1, "end": 2, "note": "?"}] * 2,
     )
     assert (loaded.loaded.events_read, loaded.loaded.events_stored) == (10, 1)
     assert [(i.kind, i.count, i.message) for i in loaded.loaded.issues] == [
@@ -336,16 +314,14 @@ def test_what_is_not_stored_is_counted(tmp_path: Path) -> None:
 
 
 def test_codes_and_schemas_of_the_future_are_told_once(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(
-            tmp_path / "future.sqlite",
-            META_DATA_EXPORT=[{"name": "EXPORT_SCHEMA_VERSION", "value": "4.1.0"}],
-            NVTX_EVENTS=[
-                nvtx(11, 1, 2, "step"), nvtx(11, 3, 4, "a", eventType=412),
-                nvtx(11, 5, 6, "b", eventType=412), nvtx(11, 7, 8, "c", eventType=413),
-            ],
-            CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 9, 1, "cuNew", eventClass=131)],
-        )
+    loaded = load_rows(
+        tmp_path,
+        META_DATA_EXPORT=[{"name": "EXPORT_SCHEMA_VERSION", "value": "4.1.0"}],
+        NVTX_EVENTS=[
+            nvtx(11, 1, 2, "step"), nvtx(11, 3, 4, "a", eventType=412),
+            nvtx(11, 5, 6, "b", eventType=412), nvtx(11, 7, 8, "c", eventType=413),
+        ],
+        CUPTI_ACTIVITY_KIND_RUNTIME=[call(11, 1, 9, 1, "cuNew", eventClass=131)],
     )  # fmt: skip
     assert [(i.kind, i.count, i.example) for i in loaded.loaded.issues] == [
         ("unknown NVTX event type", 3, "412, 413"),
@@ -362,9 +338,7 @@ def test_codes_and_schemas_of_the_future_are_told_once(tmp_path: Path) -> None:
 
 
 def test_an_export_of_one_table_loads(tmp_path: Path) -> None:
-    loaded = load_export(
-        write_export(tmp_path / "small.sqlite", epoch=None, NVTX_EVENTS=[nvtx(11, 5, 8, "step 1")])
-    )
+    loaded = load_rows(tmp_path, epoch=None, NVTX_EVENTS=[nvtx(11, 5, 8, "step 1")])
     assert loaded.rows("SELECT rank, name, start_local_ns FROM base.host_ops") == [(0, "step 1", 5)]
     assert loaded.trace.notes == (
         "it has no session start time: its times are relative to the start of recording",
@@ -373,12 +347,10 @@ def test_an_export_of_one_table_loads(tmp_path: Path) -> None:
 
 def test_normalized_times_are_not_moved_again(tmp_path: Path) -> None:
     """`nsys export --ts-normalize=true` has added the session start already."""
-    loaded = load_export(
-        write_export(
-            tmp_path / "normalized.sqlite",
-            META_DATA_EXPORT=[{"name": "EXPORT_PARAM_TIME_NORMALIZE", "value": "true"}],
-            NVTX_EVENTS=[nvtx(11, EPOCH_NS + 5, EPOCH_NS + 8, "step")],
-        )
+    loaded = load_rows(
+        tmp_path,
+        META_DATA_EXPORT=[{"name": "EXPORT_PARAM_TIME_NORMALIZE", "value": "true"}],
+        NVTX_EVENTS=[nvtx(11, EPOCH_NS + 5, EPOCH_NS + 8, "step")],
     )
     assert loaded.rows("SELECT start_local_ns FROM base.host_ops") == [(EPOCH_NS + 5,)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.marks import nightly
 from tests.sources.nsys_export import EPOCH_NS, call, kernel, nvtx, process, write_export
-from tests.sources.nsys_loading import load_export
+from tests.sources.nsys_loading import load_export, load_rows
 from traceweave.errors import InputError
 from traceweave.sources import nsys
 
@@ -122,12 +122,10 @@ def test_text_that_is_not_utf8_is_repaired(tmp_path: Path) -> None:
 def test_names_are_data(tmp_path: Path) -> None:
     """Quotes, SQL, HTML, JSON, line ends and NUL in names arrive as they are."""
     name = "'; DROP TABLE base.gpu_ops; -- <script>\"}\\\n\x00"
-    loaded = load_export(
-        write_export(
-            tmp_path / "names.sqlite",
-            CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 1, 2, 1, name)],
-            NVTX_EVENTS=[nvtx(11, 1, 2, name)],
-        )
+    loaded = load_rows(
+        tmp_path,
+        CUPTI_ACTIVITY_KIND_KERNEL=[kernel(11, 1, 2, 1, name)],
+        NVTX_EVENTS=[nvtx(11, 1, 2, name)],
     )
     assert loaded.rows("SELECT name, args->>'short_name' FROM base.gpu_ops") == [
         (name + "(int)", name)
