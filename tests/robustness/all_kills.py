@@ -3,9 +3,10 @@
     python -m tests.robustness.all_kills --rounds 300 [--seed N] [--only align]
 
 Each round puts the old target in its place, lets a command write over it in a process of its own,
-and kills that after a random time. What must hold afterwards: the target is the old one or the
-whole new one, runs can be opened, and what lies beside it is gone after the next run of the
-command. One line is printed for each round. Object storage is moto's server on this machine."""
+and kills that after a random time, or as soon as something lies beside the target. What must hold
+afterwards: the target is the old one or the whole new one, or, for a folder, absent, runs can be
+opened, and what lies beside it is gone after the next run of the command. One line is printed for
+each round. Object storage is moto's server on this machine."""
 
 import argparse
 import logging
@@ -17,20 +18,21 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 from pyarrow import fs
 
-from tests.robustness.output_kills import MANY_ROWS, RULES
 from traceweave.ingestion import ingest
 from traceweave.places import Place, place_of
 from traceweave.store.database import open_database
 from traceweave.store.manifest import MANIFEST, is_run_folder, read_manifest
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "ddp_gloo_straggler"
+MANY_ROWS = "SELECT a, a * 7 AS b, 'row ' || a AS c FROM range(400000) AS t(a)"
+RULES = '[[rule]]\nname = "steps"\nsql = "SELECT count(*) FROM steps"\nmin = 1\n'
 
 _STATE = """
 SELECT (SELECT sum(events_stored) FROM sources), (SELECT count(*) FROM host_ops),
@@ -75,13 +77,15 @@ HERE: Mapping[str, Attack] = {
     "archive": Attack(("export", "{run}", "--to", "perfetto-manifest", "-o", "{out}"), "run.zip"),
     "compare": Attack(("compare", "{run}", "{run}", "-o", "{out}"), "both.html"),
     "csv": Attack(("query", "{run}", MANY_ROWS, "-o", "{out}"), "rows.csv"),
+    "json": Attack(("query", "{run}", MANY_ROWS, "-o", "{out}"), "rows.json"),
     "parquet": Attack(("query", "{run}", MANY_ROWS, "-o", "{out}"), "rows.parquet"),
     "junit": Attack(("check", "{run}", "--rules", "{rules}", "--junit", "{out}"), "check.xml"),
+    "folder": Attack(("export", "{run}", "--to", "parquet", "-o", "{out}"), "tables"),
 }
 ELSEWHERE = {name: a for name, a in HERE.items() if not a.target.endswith(".duckdb")} | {
     "report of a run there": Attack(("report", "{there}", "-o", "{out}"), "run.html")
 }
-del ELSEWHERE["junit"]
+del ELSEWHERE["junit"], ELSEWHERE["folder"]
 
 
 class Rounds:
@@ -107,17 +111,21 @@ class Rounds:
             self._old_state = self._state()
         assert self._old_state != self._new_state
 
-    def round(self, *, clean: bool = True) -> str:
-        """Kill the command once; return 'old' or 'new', and what it left beside. With `clean` the
-        next run has to be whole and leave nothing. Raises AssertionError if a promise is broken."""
+    def round(self, *, clean: bool = True, at_once: bool = False) -> str:
+        """Kill the command once, `at_once` if it is to be when it begins to write; return 'old',
+        'new' or, of a folder, 'absent', and what it left beside. With `clean` the next run has to
+        be whole and leave nothing. Raises AssertionError if a promise is broken."""
         put(self._folder, self._old)
         with self._start(self._attack.command) as child:
-            try:
-                child.wait(self._random.uniform(0.3, 1.1) * self._seconds)
-            except subprocess.TimeoutExpired:
-                child.kill()
-        left = self._left()
-        found = {repr(self._old_state): "old", repr(self._new_state): "new"}[repr(self._state())]
+            while at_once and child.poll() is None and self._names() <= self._old.keys():
+                time.sleep(0.0005)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(0 if at_once else self._random.uniform(0.3, 1.1) * self._seconds)
+            child.kill()
+        left, state = self._left(), self._state()
+        absent = state == {} and len(self._old) > 1
+        ends = {repr(self._old_state): "old", repr(self._new_state): "new"}
+        found = "absent" if absent else ends[repr(state)]
         if clean:
             self._finish(self._attack.command, (0, 3) if "--add" in self._attack.command else (0,))
             assert self._state() == self._new_state
@@ -139,18 +147,25 @@ class Rounds:
         if self._attack.is_run:
             with open_database(self._target) as con:
                 return con.execute(_STATE).fetchall()
-        with self._target.reading() as stream:
-            data = stream.read()
-        return _rows(data) if data.endswith(b"PAR1") else data
+        return {
+            name: _rows(data) if data.endswith(b"PAR1") else data
+            for name, data in files_of(self._folder).items()
+            if self._is_target(name)
+        }
 
     def _left(self) -> list[str]:
         """Name what lies beside the target, and in a run folder what does not belong to it."""
-        there = set(files_of(self._folder, only_names=True))
-        there -= {self._attack.target}
-        if is_run_folder(self._target):
-            parts = [part.path for part in read_manifest(self._target).parts]
-            there -= {f"{self._attack.target}/{name}" for name in (*parts, MANIFEST)}
-        return sorted(there)
+        there = self._names()
+        if not is_run_folder(self._target):
+            return sorted(name for name in there if not self._is_target(name))
+        parts = [part.path for part in read_manifest(self._target).parts]
+        return sorted(there - {f"{self._attack.target}/{name}" for name in (*parts, MANIFEST)})
+
+    def _names(self) -> set[str]:
+        return set(files_of(self._folder, only_names=True))
+
+    def _is_target(self, name: str) -> bool:
+        return name.partition("/")[0] == self._attack.target
 
 
 def _rows(data: bytes) -> object:
@@ -252,7 +267,7 @@ def main() -> None:
             rounds = Rounds(attack, place_of(folder), named, f"{options.seed} {where} {name}")
             for number in range(count):
                 try:
-                    outcome = rounds.round()
+                    outcome = rounds.round(at_once=where == "here" and number % 2 == 1)
                 except (AssertionError, KeyError, OSError, Exception) as error:
                     outcome = f"BROKEN: {error!r}"[:400]
                 found[outcome.partition(":")[0]] += 1

@@ -1,4 +1,4 @@
-"""Outputs are whole or absent, whatever is killed; pipes and devices get theirs as it comes."""
+"""Outputs are whole or absent; pipes and devices get theirs as it comes."""
 
 import os
 import stat
@@ -12,7 +12,6 @@ import pytest
 
 from tests.marks import nightly
 from tests.robustness.loading import RUN
-from tests.robustness.output_kills import COMMANDS, Outputs
 from traceweave.cli.main import main
 from traceweave.errors import InputError
 from traceweave.outputs import beside, whole_file, whole_folder, write_whole
@@ -22,24 +21,6 @@ from traceweave.targets import FileKind
 @pytest.fixture
 def database(fixtures: Path, database_of: Callable[..., Path]) -> Path:
     return database_of(fixtures / "ddp_gloo_straggler")
-
-
-AT_A_STROKE = {"page", "junit"}
-"""Made in memory; what takes a while to write leaves a draft for sure."""
-
-
-# markdown goes the way of csv, a comparison that of the page
-@nightly
-@pytest.mark.parametrize("kind", sorted(COMMANDS.keys() - {"markdown", "comparison"}))
-def test_a_killed_command_leaves_the_old_output_and_the_next_one_cleans_up(
-    tmp_path: Path, database: Path, kind: str
-) -> None:
-    outputs = Outputs(tmp_path, database, kind, seed=5)
-
-    found = outputs.round(at_once=True)
-
-    assert found == "old, a draft left" or kind in AT_A_STROKE
-    outputs.clean()
 
 
 def names(folder: Path) -> list[str]:
