@@ -13,9 +13,9 @@ from tests.marks import Test, nightly
 def cases(test: Test) -> Test:
     """Parametrize a test by the table that begins with its name and those of its parameters.
 
-    What Python can read of a cell is a value, anything else the text that it is. A row with `nightly`
-    before its cells is left to nights. A line that begins with # is a remark on the next one, an
-    empty line ends the table.
+    What Python can read of a cell is a value, anything else the text that it is. A row that has
+    `nightly` before its cells is left to nights. A line that begins with # is a remark on the next
+    one, an empty line ends the table.
     """
     names, *rows = _tables(Path(test.__code__.co_filename).with_suffix(".tsv"))[test.__name__]
     values = [_case(row, len(names)) for row in rows]

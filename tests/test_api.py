@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.overview import Caution
@@ -63,24 +64,7 @@ def test_sql_takes_parameters_by_place_and_by_name(run: traceweave.Run) -> None:
     assert run.sql("SELECT count(*) AS n FROM ranks WHERE rank < $most", {"most": 3})["n"][0] == 3
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("SELECT nope FROM ranks", "nope"),
-        ("SELEC 1", 'syntax error at or near "SELEC"; LINE 1: SELEC 1'),
-        ("", "the query is empty; write a SELECT"),
-        ("DELETE FROM clocks", "queries only read this database; to change it"),
-        ("CREATE TEMP VIEW Steps AS SELECT 1", "'Steps' is a table of the run; give yours"),
-        ("create or replace temporary table temp.main.ranks (a INTEGER)", "'ranks' is"),
-        ("SELECT 1; SELECT 2", "the rows of one SELECT, its last statement; ask several one by"),
-        ("FROM breakdown", "'breakdown' is an analysis; in SQL it is a function: FROM breakdown()"),
-        ("FROM kernel", "kernel does not exist; did you mean kernels()?; 'traceweave schema' or"),
-        ("FROM ops", "ops does not exist; did you mean gpu_ops?; 'traceweave schema' or"),
-        ("FROM nodes", "nodes does not exist; 'traceweave schema' or run.schema() in Python lists"),
-        ("CREATE TEMP TABLE mine AS SELECT 1; FROM mines", "did you mean mine?"),
-        ("SELECT idle FROM breakdown()", 'idle" not found in FROM clause; Candidate bindings: "id'),
-    ],
-)
+@cases
 def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, message: str) -> None:
     with pytest.raises(traceweave.QueryError) as error:
         run.sql(query)

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError, UsageError
 from traceweave.ingestion import IngestResult, ingest
@@ -466,22 +467,7 @@ def test_a_rank_that_is_beyond_the_job_is_said(tmp_path: Path) -> None:
     assert any(text.startswith("1 of 4 ranks are not here") for text in said)
 
 
-@pytest.mark.parametrize(
-    ("kinds", "notes"),
-    [
-        ({0: ["kernel"], 1: ["kernel", "memcpy"]}, []),
-        ({0: ["memcpy"], 1: ["memcpy"]}, []),
-        (
-            {0: ["memcpy", "op"]},
-            ["rank 0 recorded no kernels: times are those of copies and memsets, not of operators"],
-        ),
-        ({0: ["kernel"], 1: ["memcpy"], 2: ["memset"]}, ["ranks 1, 2 recorded no kernels"]),
-        (
-            {0: ["kernel"], 1: ["memcpy"], 2: []},
-            ["rank 2 recorded no GPU work", "rank 1 recorded no kernels"],
-        ),
-    ],
-)
+@cases
 def test_ranks_without_kernels_are_said_where_others_have_some(
     empty_run: duckdb.DuckDBPyConnection, kinds: dict[int, list[str]], notes: list[str]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.nccl_lines import Writer
@@ -43,34 +44,14 @@ def found_in(con: duckdb.DuckDBPyConnection) -> Found:
     return found
 
 
-@pytest.mark.parametrize(
-    ("hosts", "size", "expected"),
-    [
-        (["a", "a"], 0, "intra-node"), (["a", "b"], 0, "inter-node"), (["a", "a", "b"], 0, "mixed"),
-        ([None, None], 0, None), (["a", None], 0, None), (["a"], 0, None),
-        # of four members two are recorded: the others may be anywhere
-        (["a", "a"], 4, None), (["a", "b"], 4, None), (["a", "a", "b"], 4, "mixed"),
-    ],
-)  # fmt: skip
+@cases
 def test_hosts_of_the_members_tell(
     build: Builder, hosts: list[str | None], size: int, expected: str | None
 ) -> None:
     assert link(build, hosts, size=size) == (expected, None, None)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "ranks", "expected"),
-    [
-        ("NVIDIA H100 80GB HBM3", 8, ("NVLink 4", 450)),
-        ("Tesla T4", 4, ("PCIe 3", 16)),
-        # a link of 64 GB/s to each of the others
-        ("AMD Instinct MI300X", 8, ("Infinity Fabric", 448)),
-        ("AMD Instinct MI300X", 2, ("Infinity Fabric", 64)),
-        # with a bridge or without
-        ("NVIDIA H100 PCIe", 2, (None, None)),
-        ("NVIDIA Unheard Of", 2, (None, None)),
-    ],
-)
+@cases
 def test_the_gpu_tells_what_a_node_has(
     build: Builder, gpu: str, ranks: int, expected: tuple[str | None, float | None]
 ) -> None:

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 import traceweave
+from tests.cases import cases
 from tests.lint_sql import UNPARSED, every_sql, faults
 from tests.marks import nightly
 
@@ -22,19 +21,7 @@ def test_no_file_is_longer_than_200_lines() -> None:
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-@pytest.mark.parametrize(
-    ("rule", "sql"),
-    [
-        ("ST03", "WITH unused AS (SELECT 1 AS a) SELECT 2 AS b"),
-        ("ST11", "SELECT a.rank FROM ranks AS a LEFT JOIN steps AS b ON b.rank = a.rank"),
-        ("AL05", "SELECT rank FROM ranks AS r"),
-        ("AL08", "SELECT rank AS a, step AS a FROM steps"),
-        ("AM07", "SELECT 1 AS a UNION ALL SELECT 1 AS a, 2 AS b"),
-        ("AM08", "SELECT a.rank, b.step FROM ranks AS a JOIN steps AS b"),
-        ("CP01", "SELECT rank FROM ranks where rank = 0"),
-        ("PRS", "SELECT rank FROM ranks WHERE ) = 0"),
-    ],
-)
+@cases
 def test_faults_are_found(rule: str, sql: str) -> None:
     assert rule in {fault.rule for fault in faults("planted", sql)}
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from traceweave import words
 
 UNITS = {
@@ -62,17 +63,7 @@ def test_a_table_has_one_digit_more_than_a_sentence() -> None:
     assert words.duration(999_500, words.TABLE) == "999.5 us"
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "-"),
-        (0, "0 B"),
-        (999, "999 B"),
-        (999_999, "1.00 MB"),
-        (33_554_432, "33.6 MB"),
-        (1_500_000_000, "1.50 GB"),
-    ],
-)
+@cases
 def test_sizes_are_decimal(value: int | None, text: str) -> None:
     assert words.size(value) == text
 
@@ -214,15 +205,6 @@ def test_a_whole_list_of_ranks_can_be_read_back(ranks: set[int]) -> None:
     assert 0 <= more < len(ranks)
 
 
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [
-        ([3], "Rank 3 launches late"),
-        ([6, 0], "Ranks 0 and 6 launch late"),
-        ([0, 1, 2], "Ranks 0-2 launch late"),
-        ([0, 2, 4, 6, 8], "5 ranks launch late"),
-        ([], "Most ranks launch late"),
-    ],
-)
+@cases
 def test_a_title_begins_with_ranks_in_few_words(ranks: list[int], text: str) -> None:
     assert words.subject(ranks, "launches late", "launch late") == text

@@ -18,6 +18,7 @@ pytest.importorskip("mcp", reason="the extra 'mcp' is not installed")
 from mcp import Client, StdioServerParameters
 from mcp.server.mcpserver.exceptions import ToolError
 
+from tests.cases import cases
 from tests.marks import nightly
 from traceweave.agents.answers import MOST_BYTES, MOST_CELL, MOST_ROWS
 from traceweave.agents.server import INSTRUCTIONS, _answered, build_server
@@ -173,18 +174,7 @@ def test_nothing_outside_of_the_folder_is_opened(ask: Ask, root: Path, name: str
     assert "link.duckdb" not in {run["run"] for run in ask("list_runs")["runs"]}
 
 
-@pytest.mark.parametrize(
-    ("sql", "said"),
-    [
-        ("SELECT * FROM read_text('/etc/passwd')", "only read"),
-        ("COPY gpu_ops TO 'stolen.csv'", "only read"),
-        ("ATTACH '/tmp/other.duckdb'", "only read"),
-        ("SET lock_configuration = false", "only read"),
-        ("DELETE FROM gpu_ops", "."),
-        ("SELECT colour FROM gpu_ops", "colour"),
-        ("", "empty"),
-    ],
-)
+@cases
 def test_queries_are_locked_down_and_errors_are_one_line(ask: Ask, sql: str, said: str) -> None:
     with pytest.raises(Refused, match=said) as refused:
         ask("query", run="slow.duckdb", sql=sql)
@@ -201,17 +191,7 @@ def test_wrong_arguments_are_said(ask: Ask) -> None:
         ask("analyze", run="slow.duckdb", name="gaps", skip=-1)
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments", "said"),
-    [
-        ("compare", {"base": "slow.duckdb"}, "compare: new is missing"),
-        ("findings", {"database": "x"}, "findings has no argument 'database'; it takes run"),
-        ("query", {"run": "slow.duckdb", "sql": "SELECT 1", "skip": "few"}, "skip has to be a"),
-        ("analyze", {"run": "slow.duckdb", "name": "qqq"}, "analysis: 'qqq'; list_analyses has"),
-        ("health", {"run": "slw.duckdb"}, "no run 'slw.duckdb'; did you mean 'slow.duckdb'?"
-         " list_runs has their names"),
-    ],
-)  # fmt: skip
+@cases
 def test_wrong_arguments_are_said_in_a_sentence(
     ask: Ask, root: Path, tool: str, arguments: dict[str, Any], said: str
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.cases import cases
 from tests.marks import at_once, nightly
 from tests.tables import empty_database
 from traceweave.analyses import Analysis, analysis_relation, catalog, catalog_markdown, find, run
@@ -247,21 +248,7 @@ def test_a_bare_parameter_is_a_common_one() -> None:
         parse("sizes", common.replace("kernel_delay_ns", "kernel_delay"))
 
 
-@pytest.mark.parametrize(
-    ("shows", "subject"),
-    [
-        ("waits", ("waits", "", "")),
-        ("gaps sync", ("gaps", "sync", "")),
-        ("transfers ddp,tp", ("transfers", "ddp,tp", "")),
-        ("steps step=3-5", ("steps", "", "step=3-5")),
-        ("ops memory name=Memcpy DtoH; name=a", ("ops", "memory", "name=Memcpy DtoH; name=a")),
-        ("gaps", None),
-        ("gaps step=3", None),
-        ("waits pp 3", None),
-        ("steps 3", None),
-        ("kernels", None),
-    ],
-)
+@cases
 def test_a_rule_says_what_of_a_timeline_it_is_about(
     shows: str, subject: tuple[str, str, str] | None
 ) -> None:
@@ -273,49 +260,18 @@ def test_a_rule_says_what_of_a_timeline_it_is_about(
         assert Library(own).rules["late"].subject == subject
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "want"),
-    [
-        ("least_ns", "100us", 100_000),
-        ("least_ns", "1.5 ms", 1_500_000),
-        ("least_ns", "7", 7),
-        ("least_bytes", "25MB", 25_000_000),
-    ],
-)
+@cases
 def test_times_and_sizes_may_have_a_unit(name: str, given: str, want: int) -> None:
     assert parse("sizes", HEADER.replace("least", name)).bind({name: given})[name] == want
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "message"),
-    [
-        ("least_ns", "25MB", "a whole number of ns, or a time such as 100us, not '25MB'"),
-        ("least_ns", "0.5ns", "a whole number of ns, or a time such as 100us, not '0.5ns'"),
-        ("least_ns", 1.5, "a whole number of ns, or a time such as 100us, not 1.5"),
-        ("least_bytes", "10us", "a whole number, or a size such as 25MB, not '10us'"),
-        ("least_ns", "-5us", "cannot be -5us; it is zero or more"),
-    ],
-)
+@cases
 def test_a_unit_that_does_not_fit_is_refused(name: str, given: object, message: str) -> None:
     with pytest.raises(QueryError, match=re.escape(message)):
         parse("sizes", HEADER.replace("least", name)).bind({name: given})
 
 
-@pytest.mark.parametrize(
-    ("given", "want"),
-    [
-        ({}, {}),
-        ({"unit": "k"}, {"unit": "k"}),
-        ({"least": "20"}, {"least": 20}),
-        ({"least": "1e5"}, {"least": 100_000}),
-        ({"least": 1e5}, {"least": 100_000}),
-        ({"least": 0}, {"least": 0}),
-        ({"share": "0.25", "all": "TRUE"}, {"share": 0.25, "all": True}),
-        ({"share": 1, "all": True}, {"share": 1, "all": True}),
-        ({"rank": None}, {"rank": None}),
-        ({"rank": 3}, {"rank": 3}),
-    ],
-)
+@cases
 def test_parameters_are_taken_as_values_or_as_text(
     given: dict[str, object], want: dict[str, Any]
 ) -> None:
@@ -328,30 +284,7 @@ def test_what_is_given_as_it_is_anyway_makes_no_difference() -> None:
     assert parse("sizes", HEADER).bind({"unit": "b", "least": "10", "rank": 3}) == {"rank": 3}
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"lest": 1},
-            "sizes has no parameter 'lest'; did you mean 'least'?;"
-            " its parameters: unit, least, share, all, rank",
-        ),
-        ({"unit": "m"}, "parameter unit cannot be 'm'; it is one of: b, k"),
-        ({"unit": 1}, "parameter unit takes a text, not 1; default: b"),
-        ({"least": "ten"}, "parameter least takes a whole number, not 'ten'; default: 10"),
-        ({"least": 1.5}, "parameter least takes a whole number, not 1.5; default: 10"),
-        ({"least": True}, "parameter least takes a whole number, not True; default: 10"),
-        ({"least": None}, "parameter least takes a whole number, not None; default: 10"),
-        ({"share": "half"}, "parameter share takes a number, not 'half'; default: 0.5"),
-        ({"least": "1e-1"}, "parameter least takes a whole number, not '1e-1'; default: 10"),
-        ({"least": "1e99"}, "parameter least takes a whole number, not '1e99'; default: 10"),
-        ({"least": "10us"}, "parameter least takes a whole number, not '10us'; default: 10"),
-        ({"least": -3}, "parameter least cannot be -3; it is zero or more"),
-        ({"share": "nan"}, "parameter share cannot be nan; it is zero or more"),
-        ({"all": "maybe"}, "parameter all takes true or false, not 'maybe'; default: False"),
-        ({"all": 1}, "parameter all takes true or false, not 1; default: False"),
-    ],
-)
+@cases
 def test_a_wrong_parameter_is_refused_with_the_way_out(
     given: dict[str, object], message: str
 ) -> None:

@@ -1,9 +1,9 @@
 """exposed_calls and unhidden: what communication is for, and what keeps it from being hidden."""
 
 import duckdb
-import pytest
 
 from tests.analyses.builders import Builder, unchanging
+from tests.cases import cases
 from tests.marks import first_at_once
 from traceweave.analyses import shared_rows
 
@@ -13,24 +13,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 # what was wrong: sums that a layer of SyncBatchNorm needs at once were to be merged in buckets of
 # DDP, and activations on the stream of what needs them were to have one of their own
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("inside", "use", "cause"),
-    [
-        (["torch::autograd::AccumulateGrad"], "gradients", "same_stream"),
-        (["SyncBatchNormBackward"], "unknown", "nothing_left"),
-        # recomputed with its own backward pass; of a shard's replicas
-        (
-            ["CheckpointFunctionBackward", "torch::autograd::AccumulateGrad"],
-            "gradients",
-            "same_stream",
-        ),
-        (
-            ["RegisterPostBackwardFunctionBackward", "FSDP::post_backward"],
-            "gradients",
-            "same_stream",
-        ),
-    ],
-)
+@cases
 def test_what_a_function_of_the_backward_pass_asks_for(
     empty_run: duckdb.DuckDBPyConnection, inside: list[str], use: str, cause: str
 ) -> None:
@@ -63,16 +46,7 @@ def test_what_a_function_of_the_backward_pass_asks_for(
 
 # what was wrong: of a DDP job that gathers objects, to gather the next shards during compute, and
 # to keep shards within a node
-@pytest.mark.parametrize(
-    ("dtypes", "uses"),
-    [
-        # all_gather_object: sizes, then objects
-        (["long int", "unsigned char"], ["unknown", "unknown"]),
-        # a metric, and parameters of which a byte each is sent
-        (["long int", "unsigned char", "unsigned char"], ["unknown", "sharded", "sharded"]),
-        (["float"], ["sharded"]),
-    ],
-)
+@cases
 def test_what_is_gathered_may_be_no_shard(
     empty_run: duckdb.DuckDBPyConnection, dtypes: list[str], uses: list[str]
 ) -> None:

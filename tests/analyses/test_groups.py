@@ -4,6 +4,7 @@ import pytest
 
 from tests.analyses.builders import Builder, rows
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer, pick
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
@@ -53,15 +54,7 @@ def test_time_is_counted_once_and_split_by_what_computes_meanwhile(build: Builde
 
 
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("ops", "role", "source"),
-    [
-        (["send", "recv"], "pp", "operations: only send and recv"),
-        (["all_to_all", "all_reduce"], "ep", "operations: all_to_all"),
-        (["all_gather", "reduce_scatter"], "dp", "operations: all_gather and reduce_scatter"),
-        (["broadcast"], "unknown", "test"),
-    ],
-)
+@cases
 def test_the_mix_of_operations_tells_a_role(
     build: Builder, ops: list[str], role: str, source: str
 ) -> None:
@@ -150,30 +143,7 @@ def test_a_group_within_a_larger_one_has_its_role(
 Roles = dict[tuple[int, ...], tuple[str | None, str]]
 
 
-@pytest.mark.parametrize(
-    ("trace", "roles"),
-    [
-        # sums in (0, 1, 2) and (1, 2, 3): ranks 1 and 2 are in both
-        pytest.param(
-            "odd_groups_gloo",
-            {(0, 1, 2): (None, ""), (1, 2, 3): (None, ""), (0, 1, 2, 3): (None, "the operations")},
-            marks=nightly,
-        ),
-        pytest.param(
-            "pairs_gloo",
-            {(0, 1): ("tp", ""), (2, 3): ("tp", ""), (0, 2): ("dp", ""), (1, 3): ("dp", "")},
-            marks=nightly,
-        ),
-        # pairs that no trace names, all of whose ranks were recorded
-        ("late_pairs_gloo", {(0, 1, 2, 3): (None, "the traces name no group: these may be")}),
-        # an MPI program, which trains nothing, does every collective there is
-        pytest.param(
-            "mpi_nsys/all_ranks__2023.4.sqlite.gz",
-            {(0, 1): (None, ""), (2,): (None, ""), (0, 1, 2): (None, "the operations")},
-            marks=nightly,
-        ),
-    ],
-)
+@cases
 def test_no_more_is_said_than_recorded_groups_show(
     recorded: Recorded, trace: str, roles: Roles
 ) -> None:

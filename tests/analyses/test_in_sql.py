@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.marks import at_once, first_at_once, nightly
 from traceweave import analyses
 
@@ -28,20 +29,7 @@ def test_every_analysis_is_a_function(run: traceweave.Run, name: str) -> None:
 
 
 @first_at_once(3)
-@pytest.mark.parametrize(
-    ("call", "params"),
-    [
-        ("gaps(min_gap_ns := 100_000)", {"min_gap_ns": 100_000}),
-        ("gaps(min_gap_ns => 10 * 10000)", {"min_gap_ns": 100_000}),
-        ("gaps(min_gap_ns := '100us')", {"min_gap_ns": 100_000}),
-        ("gaps(min_gap_ns := 1e5)", {"min_gap_ns": 100_000}),
-        ("gaps('stream', min_gap_ns := 100_000)", {"per": "stream", "min_gap_ns": 100_000}),
-        ("GAPS(\"window\" := 'host')", {"window": "host"}),
-        pytest.param("findings(min_share := 0.05)", {"min_share": 0.05}, marks=nightly),
-        ("kernels(rank := 2, step := NULL)", {"rank": 2}),
-        ("main.ranks()", {}),
-    ],
-)
+@cases
 def test_parameters_are_given_in_every_way_of_sql(
     run: traceweave.Run, call: str, params: dict[str, object]
 ) -> None:
@@ -72,20 +60,7 @@ def test_analyses_join_like_tables(run: traceweave.Run) -> None:
 
 
 @first_at_once(3)
-@pytest.mark.parametrize(
-    "query",
-    [
-        "WITH g AS (FROM gaps()) SELECT count(*) FROM g",
-        "SELECT (SELECT count(*) FROM gaps())",
-        "CREATE TEMP TABLE kept AS FROM gaps(); SELECT count(*) FROM kept",
-        "CREATE TEMP VIEW v AS FROM gaps(); SELECT count(*) FROM v",
-        "PIVOT (SELECT 1 AS one FROM gaps()) ON one USING count(*)",
-        "CREATE TEMP TABLE other AS SELECT 'gaps(x)' /* gaps(1, 2) */ FROM \"gaps\" (\n);"
-        " FROM other SELECT count(*)",
-        "CREATE TEMP TABLE n AS SELECT 0 AS n; UPDATE n SET n = (SELECT count(*) FROM gaps()) WHERE"
-        " n < 1; FROM n",
-    ],
-)
+@cases
 def test_calls_are_found_wherever_sql_allows_them(run: traceweave.Run, query: str) -> None:
     assert run.sql(query).iloc[0, 0] == len(run.gaps())
 
@@ -100,27 +75,7 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
     assert both["long"][0] < both["every"][0]
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("FROM gaps(min_gap := 3)", "gaps has no parameter 'min_gap'; did you mean 'min_gap_ns'?"),
-        ("FROM gaps(min_gap_ns := 'x')", "min_gap_ns takes a whole number of ns, or a time"),
-        ("FROM gaps(min_gap_ns := 1.5)", "a time such as 100us, not 1.5; default: 1000"),
-        ("FROM gaps(per := 'steam')", "parameter per cannot be 'steam'; did you mean 'stream'?"),
-        ("FROM gaps(1, 2, 3, 4, 5)", "gaps takes each of its parameters once: per, min_gap_ns"),
-        ("FROM steps(1)", "steps takes each of its parameters once: it has none"),
-        ("CALL gaps(nope := 1)", "gaps has no parameter 'nope'"),
-        ("FROM ranks r, gaps(min_gap_ns := r.rank)", "has to be constant"),
-        ("FROM gaps(window := 'host')", "takes quotes, since WINDOW is a word of SQL"),
-        ("FROM gap()", "Table Function with name gap does not exist"),
-        ("FROM other.gaps()", "'gaps' is an analysis; in SQL it is a function: FROM gaps()"),
-        ("FROM tw_only_run_sql_computes_gaps_00", "gaps_00 does not exist"),
-        ("FROM tw_only_run_sql_computes_gaps_7BFF7D", "gaps_7BFF7D does not exist"),
-        ("FROM gaps(min_gap_ns = 9)", "gaps(min_gap_ns = …) compares; write gaps(min_gap_ns := …)"),
-        ("FROM gaps(step = 5)", "gaps has no parameter 'step': it is a column; traceweave query"),
-        ("FROM ranks, (FROM gaps(per == 'stream'))", "write gaps(per := …)"),
-    ],
-)
+@cases
 def test_a_wrong_call_is_explained_in_one_line(
     run: traceweave.Run, query: str, message: str
 ) -> None:

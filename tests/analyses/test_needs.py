@@ -9,6 +9,7 @@ from duckdb import DuckDBPyConnection as Connection
 import traceweave
 from tests.analyses.builders import Builder, rows
 from tests.analyses.emptiness import needs
+from tests.cases import cases
 from tests.marks import first_at_once, nightly
 from tests.tables import empty_database
 from traceweave import analyses
@@ -59,36 +60,7 @@ def _select(view: str) -> str:
 
 
 @first_at_once(8)
-@pytest.mark.parametrize(
-    ("sql", "needed"),
-    [
-        ("FROM a", "a"),
-        ("SELECT x FROM a JOIN b USING (x) LEFT JOIN c USING (x)", "a b"),
-        ("SELECT x FROM a RIGHT JOIN b USING (x)", "b"),
-        ("SELECT x FROM a FULL JOIN b USING (x)", ""),
-        ("SELECT x FROM a SEMI JOIN b USING (x) ANTI JOIN c USING (x)", "a b"),
-        ("SELECT count(*) FROM a", ""),
-        ("SELECT count(*) FROM a HAVING count(*) > 0", ""),
-        ("SELECT 1 AS x FROM a HAVING count(*) = 0", ""),
-        ("SELECT count(*) OVER () FROM a", "a"),
-        ("SELECT x, count(*) FROM a GROUP BY x", "a"),
-        ("SELECT x, count(*) FROM a GROUP BY ALL", "a"),
-        ("SELECT count(*) FROM a GROUP BY ALL", ""),
-        ("SELECT x FROM a GROUP BY GROUPING SETS ((), (x))", ""),
-        ("SELECT x FROM a GROUP BY ROLLUP (x)", ""),
-        ("FROM a UNION ALL FROM b", ""),
-        ("(FROM a WHERE x IN (FROM b)) UNION ALL FROM b", "b"),
-        ("FROM a EXCEPT FROM b", "a"),
-        ("FROM a WHERE EXISTS (FROM b) AND x NOT IN (FROM c)", "a b"),
-        ("FROM a WHERE x > (SELECT max(x) FROM b)", "a"),
-        ("SELECT x, (SELECT count(*) FROM b) FROM a", "a"),
-        ("WITH c AS (FROM a) FROM c LEFT JOIN b USING (x)", "a"),
-        ("WITH c AS (SELECT count(*) AS x FROM a) FROM c JOIN b USING (x)", "b"),
-        ("WITH RECURSIVE c AS (FROM a UNION ALL SELECT x + 1 FROM c WHERE x < 3) FROM c", "a"),
-        ("FROM (VALUES (1)) AS v(x), a", "a"),
-        ("SELECT unnest([1, 2])", ""),
-    ],
-)
+@cases
 def test_what_is_proved_holds(sql: str, needed: str) -> None:
     proved = needs(sql)
     assert proved == set(needed.split())

@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows, told, unchanging
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.replay.engine import replay
@@ -204,18 +205,7 @@ def test_as_much_as_possible_is_served_in_time() -> None:
 
 
 @nightly
-@pytest.mark.parametrize(
-    ("name", "hidden", "exposed", "possible"),
-    [
-        # ms per step; INDEX: 15 ms exposed since compute and communication share a stream
-        later("cases/samestream", 0, 15.0, (0, 0, 15.0, 0)),
-        ("cases/moe", 0, 22.80, (14.8, 0, 8.0, 0)),
-        # nothing hidden, and all sums are needed at once: smaller pieces at most
-        later("kineto/megatron_tp8", 0, 417.51, (367.51, 0, 50.0, 0)),
-        # hidden by design, 71 of 93 ms
-        later("kineto/deepep_overlap8", 71.18, 22.31, (6.85, 0, 6.13, 9.33)),
-    ],
-)
+@cases
 def test_real_runs(
     recorded: Recorded, name: str, hidden: float, exposed: float, possible: tuple[float, ...]
 ) -> None:

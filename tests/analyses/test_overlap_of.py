@@ -3,6 +3,7 @@
 import pytest
 
 from tests.analyses.builders import Builder, rows
+from tests.cases import cases
 from tests.marks import first_at_once
 from traceweave.errors import UsageError
 from traceweave.replay.model import Model
@@ -30,35 +31,14 @@ def run(build: Builder) -> Builder:
 
 
 @first_at_once(3)
-@pytest.mark.parametrize(
-    ("a", "b", "parts"),
-    [
-        # matmuls 0-30 and 60-80; all_reduce 20-70: both 20-30 and 60-70
-        ("class=gemm", "op=all_reduce", (30, 30, 20, 20)),
-        ("kind=compute", "kind=transfer", (30, 10, 40, 20)),
-        ("name=mm<1>", "stream=20", (20, 40, 10, 30)),
-        ("name=mm*", "kind=copy", (45, 10, 5, 40)),
-        # launched within the module: the first matmul alone
-        ("module=nn.Module: MLP_0", "bytes=1000-2000", (20, 40, 10, 30)),
-        ("kind=compute step=2", "group=0", (0, 50, 0, 50)),
-        ("class=gemm", "class=gemm", (0, 0, 50, 50)),
-    ],
-)
+@cases
 def test_parts_by_hand(run: Builder, a: str, b: str, parts: tuple[int, ...]) -> None:
     [row] = rows(run.con, "overlap_of", a=a, b=b)
     assert tuple(row[part] / US for part in PARTS) == parts
     assert sum(row[part] for part in PARTS) == row["window_ns"] == 100 * US
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("class=gem", "selects nothing of this run"),
-        ("kind=launch", "kind is one of compute, copy, transfer"),
-        ("class=gemm times=0", "has times=, which is for scenarios"),
-        ("klass=gemm", "unknown key 'klass'"),
-    ],
-)
+@cases
 def test_what_makes_no_sense_is_refused(run: Builder, text: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         rows(run.con, "overlap_of", a=text)

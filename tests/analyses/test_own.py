@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.conftest import ROOT
 from tests.marks import nightly
 from traceweave import analyses
@@ -88,17 +89,7 @@ def written(folder: Path, name: str, sql: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("COPY (SELECT 1 AS n) TO 'n.csv'", "queries only read this database"),
-        ("SELECT 1 AS n FROM read_text('/etc/passwd')", "queries only read this database"),
-        ("DETACH run", "queries only read this database"),
-        ("SELECT 1 AS m", "own: its rows have the columns m, its header says n"),
-        ("SELECT 1 AS n FROM nope", "Table with name nope does not exist; 'traceweave schema'"),
-        ("SELECT 1 AS n FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
-    ],
-)
+@cases
 def test_it_may_do_no_more_than_a_query(
     tmp_path: Path, run: traceweave.Run, sql: str, message: str
 ) -> None:
@@ -108,15 +99,7 @@ def test_it_may_do_no_more_than_a_query(
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("SELECT 1", "has no header: its first line is '-- analysis: own | what the rows are'"),
-        ("-- topic: x\nSELECT 1", "these belong in the header once: analysis"),
-        ("-- colour: red\nSELECT 1", "no header field: '-- colour: red'"),
-        ("", "has no header"),
-    ],
-)
+@cases
 def test_a_header_that_is_wrong_is_told_what_it_needs(
     tmp_path: Path, run: traceweave.Run, text: str, message: str
 ) -> None:
@@ -237,16 +220,7 @@ def test_without_the_folder_all_is_as_before(
             run.analyze("late")
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("gaps", "-- analysis: gaps\nSELECT 1", "gaps.sql: traceweave has such a name"),
-        ("what", "SELECT 1", "what.sql: its first line is none of '-- analysis: what'"),
-        ("What", "-- analysis: What", "What.sql: SQL cannot call it so"),
-        ("a b", "-- rule: a b", "a b.sql: SQL cannot call it so"),
-        ("what", "-- analysis: else", "what.sql: the header says it is 'else'"),
-    ],
-)
+@cases
 def test_a_file_of_the_folder_that_is_none_is_named(
     folder: Path, run: traceweave.Run, name: str, text: str, message: str
 ) -> None:
@@ -255,19 +229,7 @@ def test_a_file_of_the_folder_that_is_none_is_named(
         run.gaps()
 
 
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT nope AS evidence", 'often_late cannot be run .*column "?nope'),
-        pytest.param("COPY (SELECT 1) TO 'x.csv'", "often_late cannot be run", marks=nightly),
-        pytest.param(
-            "SELECT 1 AS evidence; SELECT 2", "an analysis or a rule is one SELECT", marks=nightly,
-        ),
-        ("FROM {{ ref('nope') }}", "no such analysis: 'nope'"),
-        pytest.param("FROM {{ ref() }}", "no such analysis: ''", marks=nightly),
-        ("FROM {{ rule('often_late') }}", "often_late reads itself, by what it reads"),
-    ],
-)  # fmt: skip
+@cases
 def test_a_rule_that_cannot_be_run_is_named(
     folder: Path, run: traceweave.Run, sql: str, message: str
 ) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from tests import simulated_runs
 from tests.analyses.builders import Builder, Interval, rows, told
+from tests.cases import cases
 from tests.conftest import Recorded, Simulated
 from tests.marks import first_at_once, nightly
 from traceweave_simulator import Config
@@ -428,21 +429,7 @@ def test_who_was_recorded_later_takes_part_in_the_stretch_that_others_had_begun(
 
 
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("case", "rank", "is_chance"),
-    [
-        # one collective of a balanced run
-        ("two_groups_gloo", 0, True),
-        # in every step
-        ("ddp_gloo_straggler", 2, False),
-        # two ranks: one in three of three steps, by 3 to 6 ms
-        ("fsdp1_gloo", 1, True),
-        ("slow_rank_2x2_gloo", 0, False),
-        # in two of four steps
-        ("fsdp2_gloo", 1, True),
-        ("extra_calls_gloo", 1, False),
-    ],
-)
+@cases
 def test_who_was_late_by_chance_alone_is_told_from_who_is_slow(
     recorded: Recorded, case: str, rank: int, is_chance: bool
 ) -> None:

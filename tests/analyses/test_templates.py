@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.cases import cases
 from traceweave.analyses.parameters import Value
 from traceweave.analyses.templates import Asked, Sql, template
 from traceweave.errors import QueryError
@@ -47,19 +48,7 @@ def test_what_is_asked_for_is_known_whichever_branch_is_taken() -> None:
     assert len(asked) == 3
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("SELECT 1\nFROM {{ ref('gaps' }}", "own.sql: line 2 of its SQL: unexpected '}'"),
-        ("FROM {{ ref(param('x')) }}", "own.sql: what it reads has to be named as text"),
-        ("FROM {{ reff('gaps') }}", "own.sql: 'reff' is undefined"),
-        ("{{ names('loadings', 'name') }}", "own.sql: no table of names is called 'loadings'"),
-        ("{{ names('loading_code') }}", "own.sql: names() missing 1 required positional argument"),
-        ("{{ ().__class__.__mro__ }}", "own.sql: access to attribute '__class__'"),
-        ("{{ ref.__globals__ }}", "own.sql: access to attribute '__globals__'"),
-        ("{% include '/etc/passwd' %}", "own.sql: /etc/passwd"),
-    ],
-)
+@cases
 def test_what_is_wrong_is_said_in_one_line(text: str, message: str) -> None:
     with pytest.raises(QueryError) as error:
         rendered(text)

@@ -11,6 +11,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
+from tests.cases import cases
 from tests.checks.asking import COMPUTE, EXAMPLE, HEAD, another_gpu, checked, one_gpu, rules_file
 from tests.comparison.runs import run_of
 from tests.marks import nightly
@@ -80,22 +81,7 @@ def test_rules_may_ask_what_compare_tests(run: Connection, tmp_path: Path) -> No
     assert found.outcomes[1].rule.metric == "count of kernels.item where change = 'added'"
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ("compare = 'kernel'\ncolumn = 'item'", "no table 'kernel'; did you mean 'kernels'?"),
-        ("compare = 'x'\ncolumn = 'item'", "compare has no table 'x'; available: budget, "),
-        (
-            "compare = 'step'\nanalysis = 'breakdown'\ncolumn = 'new_ns'",
-            "give one of analysis, compare, what_if",
-        ),
-        ("compare = 'step'\ncolumn = 'new_ns'\nmax_increase = 1", "max_increase makes no sense"),
-        (
-            "compare = 'step'\ncolumn = 'none_such'",
-            "step has no column 'none_such'; it has sample,",
-        ),
-    ],
-)
+@cases
 def test_what_cannot_be_asked_of_a_comparison_is_said(
     run: Connection, tmp_path: Path, keys: str, message: str
 ) -> None:

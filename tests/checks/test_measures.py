@@ -9,6 +9,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
+from tests.cases import cases
 from tests.checks.asking import HEAD, checked, rules_file
 from tests.marks import first_at_once
 from traceweave.checks import junit_xml
@@ -93,19 +94,7 @@ def test_percentiles_are_the_nearest_rank_as_in_the_analyses(
     assert [outcome.value for outcome in found.outcomes] == [1000.0, 1500.0, 1500.0]
 
 
-@pytest.mark.parametrize(
-    ("sql", "behind"),
-    [
-        ("SELECT sum(idle_ns) / sum(window_ns) FROM rows", ('SELECT * FROM "rows"', "idle_ns")),
-        ("SELECT count(*) FROM gpu_ops WHERE rank = 1",
-         ('SELECT * FROM gpu_ops WHERE (rank = 1)', "")),
-        ("SELECT count(*) FILTER (WHERE rank = 1) FROM gpu_ops", None),
-        ("SELECT max(n) FROM (SELECT count(*) AS n FROM gpu_ops GROUP BY name)", "n"),
-        ("SELECT count(*) FROM gpu_ops GROUP BY rank HAVING rank = 1", None),
-        ("SELECT 7", None),
-        ("SELECT 1 UNION SELECT 1", None),
-    ],
-)  # fmt: skip
+@cases
 def test_a_rule_in_sql_is_about_the_rows_of_its_from(sql: str, behind: object) -> None:
     with duckdb.connect() as con:
         found = rows_behind(con, sql)
@@ -199,24 +188,7 @@ def test_a_number_that_is_not_there_says_why(
     assert f"= - ({why}); limit: max 1" in outcome.message
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ('sql = "SELECT 1, 2"', "one row with one column; it gives 1 row with 2 columns"),
-        ('sql = "SELECT 1 WHERE false"', "it gives 0 rows"),
-        ("sql = \"SELECT 'a'\"", "is not a number: 'a'"),
-        ('sql = "DROP TABLE groups"', "has to be one SELECT"),
-        ('sql = "SELECT 1; SELECT 2"', "has to be one SELECT"),
-        ('sql = "SELECT nothing"', "rule 'r': Referenced column"),
-        ('analysis = "nope"\ncolumn = "a"', "rule 'r': no such analysis: 'nope'"),
-        ('analysis = "steps"\ncolumn = "a"', "steps has no column 'a'; it has step"),
-        ('analysis = "steps"\ncolumn = "step"\nwhere = "nothing"', "rule 'r': Referenced column"),
-        (
-            'analysis = "gaps"\ncolumn = "rank"\nparams = { x = 1 }',
-            "'r': gaps has no parameter 'x'",
-        ),
-    ],
-)
+@cases
 def test_a_number_that_cannot_be_asked_is_said(
     run: Connection, tmp_path: Path, body: str, message: str
 ) -> None:

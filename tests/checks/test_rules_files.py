@@ -6,6 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.cases import cases
 from tests.checks.asking import HEAD, checked, rules_file
 from traceweave.checks import read_rules
 from traceweave.cli.main import main
@@ -66,18 +67,7 @@ def test_a_wrong_rules_file_is_one_line(tmp_path: Path, text: str, message: str)
     assert str(raised.value).startswith(str(tmp_path / "rules.toml"))
 
 
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ('what_if = "faster"\ncolumn = "gain_ns"', "is not KEY=VALUE"),
-        ('what_if = "kind=copy times=0"\ncolumn = "gain"', "what_if has no column 'gain'; did you"),
-        ('what_if = "kind=copy times=0"\nanalysis = "gaps"\ncolumn = "gain_ns"', "give one of"),
-        (
-            'what_if = "kind=copy times=0"\ncolumn = "gain_ns"\nparams = { a = 1 }',
-            "params makes no sense for what_if",
-        ),
-    ],
-)
+@cases
 def test_a_scenario_that_makes_no_sense_is_refused(tmp_path: Path, keys: str, message: str) -> None:
     rules = rules_file(tmp_path, f'[[rule]]\nname = "worth"\nmax = 1\n{keys}\n')
     with pytest.raises(UsageError, match=re.escape(message)):

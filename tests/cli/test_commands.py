@@ -12,6 +12,7 @@ import click
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cases import cases
 from tests.conftest import Captured
 from tests.marks import nightly
 from traceweave._version import __version__
@@ -115,20 +116,7 @@ def test_nothing_is_left_over_at_the_end(database: Path) -> None:
 # ---------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["nope"], 2, "no such command: 'nope'; available: record, ingest, info, "),
-        (["query"], 2, "Missing argument 'DATABASE'; see 'traceweave query --help'"),
-        (["ingest", ".", "-o", "x", "--rank", "a"], 2, "'a' is not FILE=N"),
-        (["ingest", ".", "-o", "x", "--rank-from", "a"], 2, "has no group"),
-        (["ingest", "none*", "-o", "x.duckdb"], 3, "none*: no such file or folder"),
-        (["info", "none.duckdb"], 3, "none.duckdb: does not exist; make a database with"),
-        (["analyze", "--format", "xml"], 2, "'xml' is not one of 'table'"),
-        (["analyze"], 2, "give NAME and DATABASE, such as 'traceweave analyze health run.duckdb'"),
-        (["schema", "rank"], 2, "no such table: 'rank'; did you mean 'ranks'?"),
-    ],
-)
+@cases
 def test_errors_are_one_line_with_the_right_exit_code(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -416,17 +404,7 @@ def test_two_runs_in_one_folder_are_listed_one_to_a_line(capsys: Captured, tmp_p
     assert [line[:8] for line in runs] == ["  run 1:", "  run 2:"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-o", "b.xlsx"], "b.xlsx: .xlsx is no format that can be written; name it .csv, .json,"
-            " .md, .parquet or .txt, or say --format"),
-        (["--rows", "3", "-f", "json"], "--rows is for tables on the terminal; files and other"
-            " formats have all rows: drop it, or write LIMIT in a query"),
-        (["--rows", "3", "-o", "b.csv"], "--rows is for tables on the terminal; files and other"
-            " formats have all rows: drop it, or write LIMIT in a query"),
-    ],
-)  # fmt: skip
+@cases
 def test_what_would_be_ignored_is_refused(
     capsys: Captured, database: Path, arguments: list[str], message: str
 ) -> None:
@@ -526,17 +504,7 @@ def test_a_full_disk_behind_stdout_is_said_in_one_line(database: Path) -> None:
 # ---------------------------------------------------------------------------- the other commands
 
 
-@pytest.mark.parametrize(
-    ("instances", "complete", "unsized", "calls", "text"),
-    [
-        (0, 0, 0, 0, "none"),
-        (0, 0, 0, 216, "none matched, 216 calls"),
-        (84, 84, 0, 672, "84 matched, all with every rank of their group"),
-        (84, 80, 0, 670, "84 matched, 80 with every rank of their group"),
-        (33, 0, 33, 66, "33 matched; the traces do not say how many ranks their groups have"),
-        (9, 6, 3, 18, "9 matched, 6 with every rank of their group; 3 of a group of unknown size"),
-    ],
-)
+@cases
 def test_the_overview_says_on_how_many_ranks_collectives_were_found(
     instances: int, complete: int, unsized: int, calls: int, text: str
 ) -> None:
@@ -621,25 +589,7 @@ def test_version_names_itself(capsys: Captured) -> None:
     assert call(capsys, "--version") == (0, f"traceweave {__version__}\n", "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["gaps", "--rank", "0"], "'FROM gaps() WHERE rank = 0'"),
-        (["gaps", "--where", "rank=0"], "'FROM gaps() WHERE rank = 0'"),
-        (
-            ["gaps", "-p", "rank=0"],
-            "it is a column; traceweave query run.duckdb 'FROM gaps() WHERE",
-        ),
-        (
-            ["kernels", "-p", "rank=9"],
-            "parameter rank cannot be 9: no rank of this run, it has ranks",
-        ),
-        (
-            ["kernels", "-p", "step=99"],
-            "parameter step cannot be 99: no step of this run, it has steps",
-        ),
-    ],
-)
+@cases
 def test_who_wants_some_rows_only_is_told_how(
     database: Path, capsys: Captured, arguments: list[str], says: str
 ) -> None:

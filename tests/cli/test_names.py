@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.cli.test_commands import call
-from tests.marks import first_at_once, nightly
+from tests.marks import first_at_once
 from traceweave import analyses
 from traceweave.cli.names import analysis_names
 from traceweave.errors import MOST_SAID, nearest, suggest
@@ -106,15 +107,7 @@ def test_a_mistyped_command_is_told_what_to_type(
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        pytest.param(["findings", "run.duckdb", "--format", "json"], marks=nightly),
-        ["gaps", "run.duckdb", "-p", "window=device", "--columns", "rank,cause"],
-        ["gaps", "--list"],
-        ["health", "missing.duckdb"],
-    ],
-)
+@cases
 def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
@@ -125,18 +118,7 @@ def test_the_name_of_an_analysis_is_short_for_analyze_with_it(
 
 @pytest.mark.usefixtures("folder")
 @first_at_once()
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["analyze", "straglers", "run.duckdb"],
-        ["analyze", "run.duckdb", "health"],
-        ["analyze", "gaps", "run.duckdb", "-p", "windw=span"],
-        ["analyze", "gaps", "missing.duckdb"],
-        ["reprot", "run.duckdb"],
-        ["report", "missing.duckdb"],
-        ["compare", "missing.duckdb", "run.duckdb"],
-    ],
-)
+@cases
 def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
     arguments: list[str],
 ) -> None:

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.comparison.runs import run_of
 from tests.conftest import DatabaseOf
 from tests.marks import nightly
@@ -242,18 +243,7 @@ def steady() -> Iterator[Steady]:
         yield cache(lambda more: stack.enter_context(run_of([length + more for length in STEADY])))
 
 
-@pytest.mark.parametrize(
-    ("more", "smallest_change", "verdict"),
-    [
-        # Welch's t is 9 / sqrt(2 / 3) = 11: significant, and below 1% of 1000 ns
-        pytest.param(9, 0.01, "same", marks=nightly),
-        pytest.param(9, 0.009, "slower", marks=nightly),
-        (10, 0.01, "slower"),
-        pytest.param(-9, 0.01, "same", marks=nightly),
-        pytest.param(-10, 0.01, "faster", marks=nightly),
-        (0, 0, "not significant"),
-    ],
-)
+@cases
 def test_a_change_counts_from_the_smallest_one_on(
     steady: Steady, more: int, smallest_change: float, verdict: str
 ) -> None:

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
@@ -135,18 +136,7 @@ def test_what_waits_for_the_batch_before_blames_nobody(recorded: Recorded) -> No
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("name", "said", "kind"),
-    [
-        (
-            "cupti_ranges_only",
-            "77 calls launched GPU work of which no record is there",
-            "no device records",
-        ),
-        # they are records, and no launches
-        ("ascend_npu", "276 tasks of the device are of a format that is not read", "unread tasks"),
-    ],
-)
+@cases
 def test_gpu_work_without_records_is_no_compute_of_the_host(
     recorded: Recorded, name: str, said: str, kind: str
 ) -> None:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.conftest import Captured
 from tests.export.reading import read
 from tests.marks import nightly
@@ -65,25 +66,7 @@ def test_the_database_is_not_overwritten(database: Path) -> None:
         run.export(database)
 
 
-@pytest.mark.parametrize(
-    ("to", "name", "said"),
-    [
-        ("perfetto", "run.json", "an export to perfetto is no .json; name it .pftrace"),
-        ("perfetto", "run.pftrace.gz", "an export to perfetto is no .gz; name it .pftrace"),
-        (
-            "perfetto",
-            "run.zip",
-            "an export to perfetto is no .zip; name it .pftrace; .zip is an export to"
-            " perfetto-manifest",
-        ),
-        (
-            "perfetto-manifest",
-            "run.pftrace",
-            "an export to perfetto-manifest is no .pftrace; name it .zip; .pftrace is an export to"
-            " perfetto",
-        ),
-    ],
-)
+@cases
 def test_no_file_has_a_name_that_promises_another_format(
     database: Path, tmp_path: Path, capsys: Captured, to: str, name: str, said: str
 ) -> None:

@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from traceweave.export import lanes
 from traceweave.export.lanes import LaneKeeper
 
@@ -44,21 +44,7 @@ def greedy(rows: Rows) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([(1, 0, 10), (1, 10, 20)], [0, 0]),  # touching
-        ([(1, 0, 10), (1, 2, 8), (1, 3, 5), (1, 8, 10)], [0, 0, 0, 0]),  # nested
-        ([(1, 0, 10), (1, 0, 10), (1, 0, 5), (1, 5, 10)], [0, 0, 0, 0]),  # equal edges
-        ([(1, 0, 10), (1, 9, 11)], [0, 1]),  # partly
-        ([(1, 0, 10), (1, 5, 15), (1, 8, 20), (1, 15, 18)], [0, 1, 2, 0]),
-        ([(1, 0, 10), (1, 5, 15), (1, 15, 25)], [0, 1, 0]),
-        ([(1, 0, 10), (2, 5, 15), (3, 8, 20)], [0, 0, 0]),  # three tracks
-        ([(1, 0, 10), (1, 5, 5), (1, 10, 10), (1, 10, 12)], [0, 0, 0, 0]),  # no length
-        ([(1, 0, 100), (1, 10, 30), (1, 20, 40), (1, 50, 60)], [0, 0, 1, 0]),  # within a long one
-        ([], []),
-    ],
-)
+@cases
 def test_slices_share_a_lane_as_long_as_they_nest(rows: Rows, expected: list[int]) -> None:
     ordered = in_order(rows)
 

@@ -3,6 +3,7 @@
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
+from tests.cases import cases
 from traceweave.errors import UsageError
 from traceweave.export.selection import Selection, parse_ranges, parse_time, select
 
@@ -32,17 +33,7 @@ def test_what_is_no_list_of_numbers_is_said(text: str) -> None:
         parse_ranges(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1706850122846038001", 1706850122846038001),
-        ("+1.5s", 1_500_001_000),
-        ("+200ms", 200_001_000),
-        ("+0.25us", 1_250),
-        ("+7ns", 1_007),
-        ("+2min", 120_000_001_000),
-    ],
-)
+@cases
 def test_times_are_nanoseconds_or_offsets(text: str, expected: int) -> None:
     assert parse_time(text, 1_000) == expected
 
@@ -65,18 +56,7 @@ def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(run: Connect
     assert select(run, ranks=[2, 0]).ranks == (0, 2)
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [
-        ({"ranks": "3"}, "rank 3 is not in this run; it has ranks 0-2, 5"),
-        ({"ranks": [0, 9]}, "rank 9 is not in this run; it has ranks 0-2, 5"),
-        ({"ranks": "1-900000000000"}, "ranks 1-900000000000 are not in this run"),
-        ({"steps": "4"}, "step 4 is not in this run; it has no steps"),
-        ({"start": "+2us", "end": "+2us"}, "the selected time is empty"),
-        ({"start": "+9s"}, "nothing was recorded in the selected time: the run lasts"),
-        ({"end": 1}, "nothing was recorded in the selected time: the run lasts"),
-    ],
-)
+@cases
 def test_what_the_run_does_not_have_is_said(
     run: Connection, asked: dict[str, str], message: str
 ) -> None:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
+from tests.cases import cases
 from tests.marks import nightly
 from tests.report.conftest import MakeReport, MakeRun
 from tests.report.handmade import RUNS
@@ -69,19 +68,7 @@ def test_nothing_found_is_said(shared_run: MakeRun) -> None:
     assert findings_section(findings).empty == "No rule has anything to say about this run."
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        # its severity is info, as pipelines have to wait; 313.6 of 764.6 ms are much all the same
-        ("pipeline_1f1b", "at most 41.0% of a step: Sends and receives run without compute"),
-        # a warning of 5.2% comes after it
-        pytest.param(
-            "fsdp1_gloo",
-            "13.9% of a step: Each step has FSDP transfers that no compute hides",
-            marks=nightly,
-        ),
-    ],
-)
+@cases
 def test_the_headline_names_the_costliest_also_where_it_is_no_fault(
     fixtures: Path, database_of: Callable[..., Path], name: str, said: str
 ) -> None:

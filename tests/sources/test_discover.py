@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from traceweave.errors import InputError, UsageError
 from traceweave.sources import kineto
 from traceweave.sources.discover import Discovery, discover
@@ -146,40 +147,12 @@ def test_a_report_without_nsys_names_the_command_to_run(
 # ---------------------------------------------------------------------------- which rank
 
 
-@pytest.mark.parametrize(
-    ("names", "rank"),
-    [
-        (["trace.json", "rank_3"], 3), (["rank3.json.gz"], 3), (["worker3_20240101.json"], 3),
-        (["worker3.1698957662168769395.pt.trace.json"], 3),
-        (["rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz"], 34), (["trace_rank_0.json"], 0),
-        (["Baseline - 12-11 - e049e-rank7-chrome-trace.json.gz"], 7),
-        (["report_procid12.sqlite"], 12), (["run_r3.sqlite"], 3), (["rank0007_of_0128.json"], 7),
-        (["global_rank=5.json"], 5), (["local_rank3.json"], None), (["local-rank_3.json"], None),
-        (["rank_not_found.json"], None), (["host_44237.1698957662168769395.pt.trace.json"], None),
-        (["frank3.json"], None), (["rank12345678.json"], None), (["rank1_vs_rank2.json"], None),
-        (["h100.json"], None),
-    ],
-)  # fmt: skip
+@cases
 def test_names_that_tell_a_rank_and_names_that_do_not(names: list[str], rank: int | None) -> None:
     assert rank_in_name(names) == rank
 
 
-@pytest.mark.parametrize(
-    ("names", "numbers"),
-    [
-        (["trace.0003.json", "trace.0001.json"], [3, 1]),
-        (["t1.json", "t0.json", "t2.json"], [1, 0, 2]),
-        (["0/trace.json", "1/trace.json"], [0, 1]),
-        (["a0_4711.json", "a1_4712.json"], [0, 1]),
-        (["t1.json", "t2.json"], None),  # no zero, no padding: may count anything
-        (["t0_0.json", "t1_1.json"], None),  # two numbers count
-        (["step0.json", "step1.json"], None),
-        (["node0/t.json", "node1/t.json"], None),
-        (["x0.json", "y1.json"], None),
-        (["t.1698957662168769395.json", "t.1698957662125851696.json"], None),
-        (["job_44237.json", "job_44238.json"], None),
-    ],
-)
+@cases
 def test_numbers_that_count_files_as_ranks(names: list[str], numbers: list[int] | None) -> None:
     assert counting_number(names) == numbers
 

@@ -9,6 +9,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
+from tests.cases import cases
 from tests.marks import first_at_once, nightly
 from traceweave.errors import InputError
 from traceweave.ingestion import ingest
@@ -141,18 +142,7 @@ def test_calls_with_equal_arguments_have_equal_hashes(load: Any) -> None:
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("name", "class_"),
-    [
-        ("ampere_bf16_s16816gemm_bf16_128x256_ldg8_f2f_stages_64x3_tn", "gemm"),
-        ("bgemm_strided", "gemm"),
-        # fbgemm is a library, and not all of it multiplies matrices
-        ("void fbgemm_gpu::bounds_check_indices_kernel_v1<long>(...)", "indexing"),
-        ("void split_embedding_codegen_forward_kernel<fbgemm_gpu::rk>(...)", "embedding"),
-        ("void flash_fwd_kernel<Flash_fwd_kernel_traits<128>>(Flash_fwd_params)", "attention"),
-        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "p2p"),
-    ],
-)
+@cases
 def test_a_kernel_is_of_the_class_that_its_name_says(load: Any, name: str, class_: str) -> None:
     _, query = load([launch(0, 5, 1), kernel(name, 10, 5, 1)])
     assert query("SELECT class FROM gpu_ops") == [(class_,)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.marks import at_once
 from traceweave import ingest
 from traceweave.errors import InputError
@@ -65,20 +66,7 @@ def test_what_only_the_end_of_a_file_tells_is_in_the_database(tmp_path: Path) ->
         assert rows.fetchall() == [(1, "distributedInfo", "node1", 7, 2, 5_002_000)]
 
 
-@pytest.mark.parametrize(
-    ("name", "host"),
-    [
-        ("node-7.cluster.local_7.1698957662168769395.pt.trace.json", "node-7.cluster.local"),
-        ("9c44bd29b3f0_7.1724066820235157909.pt.trace.json.gz", "9c44bd29b3f0"),
-        ("gpu-worker-12_7.1698957662168769395.pt.trace.json", "gpu-worker-12"),
-        ("node-7_8.1698957662168769395.pt.trace.json", None),  # the process is 7
-        ("worker0_step_12.1698957662168769395.pt.trace.json", None),
-        ("worker0_step_7.1698957662168769395.pt.trace.json", None),
-        ("worker0_7.1698957662168769395.pt.trace.json", None),
-        ("rank-3_7.1698957662168769395.pt.trace.json", None),
-        ("node-7_7.json", None),
-    ],
-)
+@cases
 def test_a_host_is_read_only_from_a_name_that_the_handler_of_torch_gives(
     tmp_path: Path, name: str, host: str | None
 ) -> None:

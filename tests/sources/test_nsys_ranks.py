@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.cases import cases
 from tests.sources.nsys_export import (
     EPOCH_NS,
     NCCL_SCHEMAS,
@@ -29,17 +28,7 @@ def ranks(path: Path, **tables: Any) -> list[tuple[int | None, int | None, str |
     return [(p.pid, p.rank, p.rank_source, p.world_size) for p in trace.processes]
 
 
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        (['RANK="3"', 'WORLD_SIZE="8"'], (3, "environment RANK", 8)),
-        (['SLURM_PROCID="2"', 'RANK="9"', 'WORLD_SIZE="4"'], (2, "environment SLURM_PROCID", None)),
-        (['OMPI_COMM_WORLD_RANK="1"'], (1, "environment OMPI_COMM_WORLD_RANK", None)),
-        (['PMIX_RANK="5"'], (5, "environment PMIX_RANK", None)),
-        (['RANK="first"'], (None, None, None)),
-        ([], (None, None, None)),
-    ],
-)
+@cases
 def test_the_environment_of_a_lone_process(
     tmp_path: Path, variables: list[str], expected: tuple[int | None, str | None, int | None]
 ) -> None:
@@ -100,16 +89,7 @@ def test_contradicting_evidence_is_reported(tmp_path: Path) -> None:
 
 
 # what was wrong: without a call of all ranks two files were rank 2, and none was read
-@pytest.mark.parametrize(
-    ("variables", "expected"),
-    [
-        (['RANK="6"', 'WORLD_SIZE="16"'], (6, "environment RANK", 16)),
-        (['RANK="2"', 'WORLD_SIZE="16"'], (2, "environment RANK", 16)),
-        (['RANK="6"'], (6, "environment RANK", None)),
-        (['RANK="2"', 'WORLD_SIZE="4"'], (2, "NCCL communicator", 4)),
-        ([], (2, "NCCL communicator", 4)),
-    ],
-)
+@cases
 def test_a_communicator_of_some_ranks_does_not_number_all(
     tmp_path: Path, variables: list[str], expected: tuple[int, str, int | None]
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
 from tests.marks import nightly
 from tests.sources.test_discover import look, ranks_of
 from tests.tiny import SECOND, write
@@ -148,17 +149,7 @@ def test_a_trace_between_the_windows_of_others_is_of_their_run(tmp_path: Path) -
     assert len(look(tmp_path).sources) == 3
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "reason"),
-    [
-        ({"gpu_name": "NVIDIA H100"}, {"gpu_name": "Tesla T4"}, "GPU models H100 and Tesla T4"),
-        ({"gpu_name": "NVIDIA A100"}, {"gpu_name": "A100"}, None),
-        ({"gpu_names": [[0, "T4"], [1, "P4"]]}, {"gpu_names": [[1, "P4"]]}, None),
-        ({"gpu_name": "NVIDIA H100"}, {}, None),
-        ({"nccl_version": "2.28.9"}, {"nccl_version": "2.28"}, None),
-        ({"nccl_version": "2.28.9"}, {"nccl_version": "2.27"}, "NCCL versions 2.28.9 and 2.27"),
-    ],
-)
+@cases
 def test_what_a_job_has_once_tells_runs_apart(
     tmp_path: Path, one: dict[str, Any], other: dict[str, Any], reason: str | None
 ) -> None:
@@ -350,15 +341,7 @@ def test_real_two_runs_in_one_folder_are_told_apart(corpus: Path) -> None:
     assert [s.trace.processes[0].pid for s in second.sources] == [26699, 26700, 26701, 26703]
 
 
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        (["diff_control", "diff_test"], "world sizes 8 and 2"),
-        (["megatron_tp8/rank5.json.gz", "nanogpt_8xh100/*rank1*"], "GPU models A100-SXM4-80GB and"),
-        (["sampled_2of128/*rank-0*", "old_inference"], "recorded 199 days apart"),
-        (["no_rank", "../nsys/jacobi__2023.4.sqlite"], "recorded "),
-    ],
-)
+@cases
 def test_real_files_of_different_jobs_are_refused(
     corpus: Path, files: list[str], reason: str
 ) -> None:

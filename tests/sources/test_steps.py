@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from tests.cases import cases
 from tests.marks import first_at_once, nightly
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.errors import UsageError
@@ -34,25 +35,7 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        (["step 3", "step 4", "warmup", "iter_1"], [(3, 0, "nvtx"), (4, 1, "nvtx")]),
-        (["ProfilerStep#7", "step 3", "step 4"], [(7, 0, "ProfilerStep")]),
-        (["Train_Step: 1/20", "Train_Step: 2/20"], [(1, 0, "nvtx"), (2, 1, "nvtx")]),
-        (["iteration 5 of 9"], [(5, 0, "nvtx")]),
-        (["forward", "backward 2", "stepwise 3"], []),
-        # batches of vLLM: eight requests begun, three gone on with, none
-        (
-            [
-                "execute_context_8(8192)_generation_0(0)",
-                "execute_context_0(0)_generation_3(3)",
-                "execute_context_0(0)_generation_0(0)",
-            ],
-            [(0, 0, "engine"), (1, 1, "engine")],
-        ),
-    ],
-)
+@cases
 def test_steps_as_runs_usually_mark_them(
     tmp_path: Path, names: list[str], expected: list[tuple[int, int, str]]
 ) -> None:
@@ -74,15 +57,7 @@ def test_an_expression_that_matches_nothing_leaves_no_steps(tmp_path: Path) -> N
     assert steps(tmp_path, ["step 1", "step 2"], "epoch") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "marked", "kept"),
-    [
-        # after its last step the job had no other: 49 us in which it called nothing
-        ("amd_mi250", [1, 2], [1]),
-        # nothing is called in it either, but it is the only one
-        ("cpu_gloo_1of300", [551], [551]),
-    ],
-)
+@cases
 def test_a_step_that_the_profiler_began_and_the_job_did_not_is_none(
     corpus: Path, database_of: Callable[..., Path], name: str, marked: list[int], kept: list[int]
 ) -> None:

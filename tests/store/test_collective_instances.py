@@ -1,29 +1,15 @@
 """collective_instances: who came last, and whether the clocks can tell, by hand."""
 
 import duckdb
-import pytest
 
 from tests.analyses.builders import Builder
+from tests.cases import cases
 from tests.marks import first_at_once
 
 LAST = "SELECT last_rank, last_delay_ns, resolution_ns, last_is_known FROM collective_instances"
 
 
-@pytest.mark.parametrize(
-    ("starts", "residuals", "last"),
-    [
-        # 30 later than the last but one, and no clock is off by more than 20
-        ((0, 10, 40), (5, 20, 10), (2, 30, 20, True)),
-        ((0, 10, 40), (5, 30, 10), (2, 30, 30, True)),
-        ((0, 10, 40), (5, 31, 10), (2, 30, 31, False)),
-        # of a clock that nothing is known of nothing can be told
-        ((0, 10, 40), (5, None, 10), (2, 30, None, False)),
-        # two arrive together: the lower rank is named, and neither is known to be last
-        ((0, 40, 40), (0, 0, 0), (1, 0, 0, False)),
-        ((40, 40), (0, 0), (0, 0, 0, False)),
-        ((40,), (0,), (0, None, 0, False)),
-    ],
-)
+@cases
 def test_the_clocks_tell_who_came_last_down_to_their_resolution(
     empty_run: duckdb.DuckDBPyConnection,
     starts: tuple[int, ...],
@@ -38,19 +24,7 @@ def test_the_clocks_tell_who_came_last_down_to_their_resolution(
 
 
 @first_at_once(3)
-@pytest.mark.parametrize(
-    ("op", "starts", "waits", "instance"),
-    [
-        # all others wait for the root, rank 1, and nobody for rank 2, which comes after it
-        ("broadcast", (0, 40, 70), (40, 0, 0), (1, 40, 1, 40, 40, True)),
-        ("scatter", (0, 40, 10), (40, 0, 30), (1, 40, 2, 30, 70, True)),
-        ("broadcast", (50, 40, 70), (0, 0, 0), (1, 40, 0, 0, 0, False)),
-        # the root waits for the last, and nobody else waits
-        ("reduce", (0, 40, 70), (0, 30, 0), (2, 70, 1, 30, 30, True)),
-        ("gather", (0, 40, 10), (0, 0, 0), (1, 40, 0, 0, 0, False)),
-        ("all_reduce", (0, 40, 70), (70, 30, 0), (2, 70, 2, 30, 100, True)),
-    ],
-)
+@cases
 def test_who_waits_for_whom_depends_on_the_root(
     empty_run: duckdb.DuckDBPyConnection,
     op: str,

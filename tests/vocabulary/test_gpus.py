@@ -2,6 +2,7 @@ import importlib
 
 import pytest
 
+from tests.cases import cases
 from traceweave.vocabulary.gpus import find_links, find_peak, links, peaks
 
 NAMES = {
@@ -96,18 +97,7 @@ def test_peaks_are_those_that_torch_lists(theirs: str, ours: str) -> None:
         assert peak.gbps == pytest.approx(info.dram_bw_gbs, rel=0.025)
 
 
-@pytest.mark.parametrize(
-    ("name", "connected"),
-    [
-        ("NVIDIA H100 80GB HBM3", {"NVLink 4": 450}),
-        ("NVIDIA H100 PCIe", {"NVLink 4 bridge": 300, "PCIe 5": 64}),
-        ("NVIDIA A100-SXM4-40GB", {"NVLink 3": 300}),
-        ("NVIDIA A100-PCIE-40GB", {"NVLink 3": 300, "PCIe 4": 32}),
-        ("Tesla T4", {"PCIe 3": 16}),
-        ("AMD Instinct MI300X", {"Infinity Fabric": 448}),
-        ("AMD Instinct MI250X", {}), ("NVIDIA GH200 480GB", {}), ("NVIDIA H100 64GB", {}),
-    ],
-)  # fmt: skip
+@cases
 def test_what_connects_gpus_is_known_by_their_name(name: str, connected: dict[str, float]) -> None:
     assert {link.name: link.gbps for link in find_links(name)} == connected
 

@@ -5,6 +5,7 @@ from functools import cache
 import duckdb
 import pytest
 
+from tests.cases import cases
 from tests.marks import first_at_once
 from tests.vocabulary.asking import classes
 from traceweave.vocabulary import Table, spell, tables, with_names
@@ -72,29 +73,7 @@ def test_rows_are_whole_and_examples_are_not_repeated() -> None:
 
 
 @first_at_once(4)
-@pytest.mark.parametrize(
-    ("name", "class_"),
-    [
-        # `lamb` in lambda, `flash` in flashinfer, `gemm` in gemma and fbgemm, `norm` in normal
-        (
-            "void at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<at::native::"
-            "AddFunctor<float>>(at::TensorIteratorBase&)::{lambda(int)#1}>(int)",
-            "elementwise",
-        ),
-        ("void flashinfer::norm::RMSNormKernel<8u, __half>(__half*, __half*, int)", "norm"),
-        ("_gemma_fused_add_rmsnorm_kernel", "norm"),
-        ("void fbgemm_gpu::permute_2D_lengths_kernel<int>(int, int, int const*)", "indexing"),
-        ("void normal_kernel<float>(float*, int)", "random"),
-        # the types of parameters and of template arguments say nothing
-        ("void my_kernel<float>(ncclDevComm*, flash::Params, cublasGemvParams<float>)", "other"),
-        ("triton_poi_fused_all_reduce_wait_tensor_0", "triton"),
-        # collectives inside a block of threads, and namespaces of them
-        ("block_all_reduce_sum_f32_f32_kernel", "reduction"),
-        ("void flashinfer::trtllm_alltoall::computeSendRecvRankCountKernel(int*, int)", "other"),
-        ("void transformer_engine::dispatch::fp8::cast_fp8_1D_kernel<float>()", "quantization"),
-        ("void cub::DispatchThing::DeviceReduceKernel<float>(float*)", "reduction"),
-    ],
-)
+@cases
 def test_what_only_looks_like_something_is_not(name: str, class_: str) -> None:
     assert classes([name]) == {name: ("compute", class_)}
 
