@@ -47,14 +47,7 @@ def left_beside(database: Path) -> list[str]:
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("traces", "unused"),
-    [
-        ("dataloader_late_once", {"pandas", "pyarrow", "scipy", "traceweave.clocks.estimate"}),
-        ("ddp_gloo_4ranks", {"pandas", "pyarrow"}),
-        ("ddp_gloo_nsys", {"pandas"}),
-    ],
-)
+@cases
 def test_what_a_run_has_no_use_for_is_not_imported(
     tmp_path: Path, fixtures: Path, traces: str, unused: set[str]
 ) -> None:

@@ -117,14 +117,7 @@ def test_nccl_tells_where_traces_of_eight_h100_do_not(
         assert reached["peak_share"] == pytest.approx(reached["busbw_p50_gbps"] / expected[2])
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("torchrec_4", ("intra-node", "NVLink 2", 150)),
-        ("megatron_tp2", ("intra-node", "PCIe 3", 16)),
-        later("megatron_tp8", (None, None, None)),
-    ],
-)
+@cases
 def test_real_runs(recorded: Recorded, name: str, expected: Found) -> None:
     assert found_in(recorded(f"kineto/{name}").con) == expected
 

@@ -225,14 +225,7 @@ def test_a_header_is_read_as_it_is_written() -> None:
     assert analysis.sql == HEADER
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "after", "message"),
-    [
-        ("size", "", "", "size.sql: the header says it is 'sizes'"),
-        ("sizes", "-- grain:", "-- topic: a\n-- grain:", "these belong in the header once: topic"),
-        ("sizes", "-- grain:", "-- grian:", "sizes.sql: no header field: '-- grian: one row'"),
-    ],
-)
+@cases
 def test_a_malformed_header_is_refused(name: str, before: str, after: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         parse(name, HEADER.replace(before, after))

@@ -82,14 +82,7 @@ def test_what_is_scattered_without_a_backward_pass_is_no_gradients(
 
 
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("ranks", "role", "source"),
-    [
-        ([0, 1, 2], "tp", "ranks: neighbours"),
-        ([1, 3, 5], "dp", "ranks: stride 2"),
-        ([0, 1, 3], "unknown", "test"),
-    ],
-)
+@cases
 def test_the_ranks_of_all_reducing_groups_tell_a_role(
     build: Builder, ranks: list[int], role: str, source: str
 ) -> None:
@@ -122,14 +115,7 @@ def test_a_rank_has_one_place_in_what_ranks_tell(build: Builder) -> None:
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("inner", "outer", "role"),
-    [
-        # pairs within the fours of a host; and every second rank, of which pairs are part
-        (([0, 1], [2, 3], [4, 5], [6, 7]), ([0, 1, 2, 3], [4, 5, 6, 7]), "tp"),
-        (([0, 2], [1, 3], [4, 6], [5, 7]), ([0, 2, 4, 6], [1, 3, 5, 7]), "dp"),
-    ],
-)
+@cases
 def test_a_group_within_a_larger_one_has_its_role(
     build: Builder, inner: tuple[list[int], ...], outer: tuple[list[int], ...], role: str
 ) -> None:

@@ -1,6 +1,5 @@
-import pytest
-
 from tests.analyses.builders import Builder, rows, told
+from tests.cases import cases
 
 US = 1_000
 
@@ -26,16 +25,7 @@ def test_every_column_of_two_launches(build: Builder) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("params", "slow", "late"),
-    [
-        ({}, 0, 0),
-        ({"slow_call_ns": 9}, 1, 0),
-        ({"slow_call_ns": 10}, 0, 0),
-        ({"late_start_ns": 14}, 0, 1),
-        ({"late_start_ns": 15}, 0, 0),
-    ],
-)
+@cases
 def test_thresholds_are_exclusive(
     build: Builder, params: dict[str, int], slow: int, late: int
 ) -> None:

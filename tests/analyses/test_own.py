@@ -111,14 +111,7 @@ def test_a_header_that_is_wrong_is_told_what_it_needs(
     assert "docs/sql.md has a whole example" in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("BIGINT = 1000000 | the least", "BIGINT", "'-- param: name TYPE = default | meaning'"),
-        ("n BIGINT | how many", "n", "'-- column: name TYPE | meaning'"),
-        ("analysis: own |", "analysis: other |", "the header says it is 'other'"),
-    ],
-)
+@cases
 def test_a_line_of_the_header_that_is_wrong_is_named(
     tmp_path: Path, run: traceweave.Run, old: str, new: str, message: str
 ) -> None:

@@ -266,14 +266,7 @@ def test_longer_copies_are_a_cause_as_far_as_nothing_else_runs(build: Builder) -
 
 
 @nightly
-@pytest.mark.parametrize(
-    ("host", "want"),
-    [
-        (None, (0, "host_bound", "launch_bound", 1.0, None)),
-        (("cudaDeviceSynchronize", "runtime"), (0, "host_bound", "sync", 1.0, None)),
-        (("DataLoader.next", "annotation"), (0, "data_loading", None, 1.0, None)),
-    ],
-)
+@cases
 def test_longer_idling_is_named_after_the_gap(
     build: Builder, host: tuple[str, str] | None, want: tuple[object, ...]
 ) -> None:

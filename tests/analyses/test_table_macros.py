@@ -11,6 +11,7 @@ import pytest
 
 import traceweave
 from tests import marks
+from tests.cases import cases
 from tests.marks import at_once, first_at_once, nightly
 from traceweave import analyses
 from traceweave.cli.main import main
@@ -84,14 +85,7 @@ def test_the_rows_are_those_of_the_analysis_on_gpus(
 
 
 @first_at_once(6)
-@pytest.mark.parametrize(
-    "call",
-    [
-        "kernels(rank := 1)", "kernels(per := 'class')", "alpha_beta(min_span := 1.5)",
-        "sequences(length := 3, min_count := 2)", "launches(slow_call_ns := 10000)",
-        "syncs(min_call_ns := 0)", "tp(release_ns := 50000)",
-    ],
-)  # fmt: skip
+@cases
 def test_parameters_are_those_of_the_analysis(
     ranks_on_gpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], call: str
 ) -> None:
@@ -99,15 +93,7 @@ def test_parameters_are_those_of_the_analysis(
     assert count > 0
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "FROM breakdown()",
-        "SELECT count(*) FROM gaps(min_gap_ns := 0) JOIN ranks USING (rank)",
-        "SELECT duration_ns FROM gaps()",
-        "SELECT EXISTS (FROM findings())",
-    ],
-)
+@cases
 def test_what_needs_python_says_so_and_has_no_rows(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], query: str
 ) -> None:

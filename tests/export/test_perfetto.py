@@ -8,6 +8,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.export.reading import Timeline, read
 from tests.marks import first_at_once, nightly
@@ -291,17 +292,7 @@ def test_counters_and_allocator_totals_are_counter_tracks(
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("selection", "ops", "samples"),
-    [
-        ({"steps": (1,)}, {3, 4}, 1),
-        ({"ranks": (0,), "host": False}, {1, 2, 3, 4}, 3),
-        ({"start_ns": 1100}, {2, 3, 4}, 2),  # b is cut by the edge and whole
-        ({"end_ns": 1000}, {11, 12}, 0),
-        ({"start_ns": 1190, "end_ns": 1200}, {3}, 0),
-        ({"start_ns": 5000}, set(), 0),
-    ],
-)
+@cases
 def test_a_selection_takes_part_of_the_run(
     small: Connection, tmp_path: Path, selection: dict[str, object], ops: set[int], samples: int
 ) -> None:

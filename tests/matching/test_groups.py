@@ -1,5 +1,4 @@
-import pytest
-
+from tests.cases import cases
 from traceweave.matching.groups import Group, Label, describe_role, find_groups
 
 
@@ -15,17 +14,7 @@ def facts(group: Group) -> tuple[object, ...]:
     return (group.name, group.size, group.ranks, group.role, group.open)
 
 
-@pytest.mark.parametrize(
-    ("text", "role"),
-    [
-        ("TENSOR_MODEL_PARALLEL_GROUP", "tp"), ("DATA_PARALLEL_GROUP_WITH_CP", "dp"),
-        ("PIPELINE_MODEL_PARALLEL_GROUP", "pp"), ("EXPERT_MODEL_PARALLEL_GROUP", "ep"),
-        ("EXPERT_DATA_PARALLEL_GROUP", "dp"), ("CONTEXT_PARALLEL_GROUP", "cp"),
-        ("TENSOR_AND_DATA_PARALLEL_GROUP", "unknown"), ("MODEL_PARALLEL_GROUP", "unknown"),
-        ("EMBEDDING_GROUP", "unknown"), ("mesh_dp_shard", "dp"), ("mesh_tp", "tp"),
-        ("mesh_pp", "pp"), ("undefined", "unknown"), (None, "unknown"),
-    ],
-)  # fmt: skip
+@cases
 def test_a_description_tells_the_role(text: str | None, role: str) -> None:
     assert describe_role(text) == role
 

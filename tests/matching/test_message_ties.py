@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from tests.cases import cases
 from traceweave.matching.aligner import StrandSet
 from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
@@ -107,16 +108,7 @@ def test_messages_with_others_are_left_out_of_what_a_pair_has_left() -> None:
 
 # what was wrong: 199 messages of stages 1 and 3 were joined, and hosts tied 3.3 ms off, where time
 # had not shown those of stage 2, which passes on what it receives after computing as long each time
-@pytest.mark.parametrize(
-    ("met", "open_of_8", "kept"),
-    [
-        ({(0, 4), (8, 12)}, 20, False),
-        ({(0, 4), (8, 12)}, 19, True),  # too few to be all that was passed on
-        ({(0, 4), (4, 8), (8, 12)}, 20, True),
-        ({(0, 8), (8, 16)}, 20, True),  # stages lie 8 apart, and none is between
-        ({(12, 16)}, 20, True),  # one of three so far apart: that may be chance
-    ],
-)
+@cases
 def test_a_stage_between_may_have_passed_messages_on(
     met: set[tuple[int, int]], open_of_8: int, kept: bool
 ) -> None:

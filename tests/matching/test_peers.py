@@ -3,6 +3,7 @@
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
+from tests.cases import cases
 from tests.collective_calls import add_call, add_rank
 from traceweave.matching.peers import ENOUGH, resolve_messages, resolve_peers
 from traceweave.weave import weave
@@ -127,16 +128,7 @@ def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
     assert filled(empty_run, said) == [("unknown", None)] * 2
 
 
-@pytest.mark.parametrize(
-    "silent",
-    [
-        {"evidence": "metadata"},  # a label that leaves it open: coalesced sends and receives
-        {"gpu_op_id": None},
-        {"source_id": 9},  # another recording of the rank
-        {"stream": 6},
-        {"rank": 1},
-    ],
-)
+@cases
 def test_what_a_stream_says_holds_for_what_says_nothing_on_it(
     empty_run: Connection, silent: dict[str, int | str | None]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tests.cases import cases
 from tests.marks import at_once, nightly
 from tests.report.conftest import MakeReport
 from tests.report.handmade import RUNS
@@ -71,17 +72,7 @@ def test_a_run_without_gpus_says_that_there_is_nothing_to_lose() -> None:
     assert facts(_inputs(), Budget([]), _COSTLY) == ()
 
 
-@pytest.mark.parametrize(
-    ("paths", "name"),
-    [
-        (("/runs/job7/rank0.json", "/runs/job7/rank1.json"), "job7"),
-        (("job7/n0/rank0.json", "job7/n1/rank1.json"), "job7"),
-        (("s3://bucket/job7/rank0.json",), "job7"),
-        (("rank0.json",), ""),
-        (("/runs/a.json", "b.json"), ""),
-        ((), ""),
-    ],
-)
+@cases
 def test_a_run_has_the_name_of_the_folder_of_its_traces(paths: tuple[str, ...], name: str) -> None:
     assert run_name(_inputs(*paths)) == name
 

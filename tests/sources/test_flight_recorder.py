@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.cases import cases
 from tests.flight_dumps import NOW, dump, entry, written
 from tests.marks import at_once, first_at_once, nightly
 from traceweave.errors import InputError
@@ -137,16 +138,7 @@ def test_what_is_no_operation_is_counted(tmp_path: Path) -> None:
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("names", "ranks"),
-    [
-        (["_dump_0", "_dump_7"], [0, 7]),
-        (["comm_traces/rank_3", "comm_traces/rank_12"], [3, 12]),
-        (["nccl_trace_rank_1.json", "nccl_trace_rank_2.json"], [1, 2]),
-        (["node17_rank1", "node18_rank3"], [1, 3]),
-        (["rank4/dump", "rank5/dump"], [4, 5]),
-    ],
-)
+@cases
 def test_the_name_says_the_rank(names: list[str], ranks: list[int], tmp_path: Path) -> None:
     for name in names:
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)

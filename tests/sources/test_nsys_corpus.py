@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import cases
 from tests.marks import at_once, first_at_once, nightly
 from tests.sources.nsys_loading import LoadedExport, load_export
 from traceweave.sources import nsys
@@ -164,16 +165,7 @@ def test_times_are_utc_within_the_probed_span(export: tuple[str, LoadedExport]) 
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("name", "linked", "kernels"),
-    [
-        ("fsdp_2rank_before__2026.2.sqlite", 3986, 4010),
-        ("ddp_4gpu_baseline__nersc.sqlite.gz", 22564, 22564),
-        ("perlmutter_saxpy_mpi__2022.2.sqlite", 5, 5),
-        ("power_iteration__2025.3.sqlite", 3689, 3689),
-        ("fsdp_2rank_after__2026.2.sqlite", 3577, 3587),
-    ],
-)
+@cases
 def test_kernels_find_their_launch(
     loaded_of: Callable[[str], LoadedExport], name: str, linked: int, kernels: int
 ) -> None:
