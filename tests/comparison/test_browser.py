@@ -14,18 +14,7 @@ pytestmark = pytest.mark.browser
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{7*7}}"
 
-LOOK = """
-() => {
-  const table = document.getElementById("table-kernels");
-  const heads = [...[...table.tHead.rows].at(-1).cells];
-  const at = heads.findIndex((head) => head.textContent.startsWith("Difference"));
-  heads[at].querySelector("button").click();
-  const cells = [...table.tBodies[0].rows].map((row) => row.cells[at]);
-  const values = cells.map((cell) => Number(cell.dataset.sort ?? cell.textContent));
-  const width = document.documentElement.clientWidth;
-  return [values, document.documentElement.scrollWidth - width];
-}
-"""
+LOOK = Path(__file__).with_name("look_at_comparison.js").read_text(encoding="utf-8")
 
 
 def test_the_page_draws_its_charts_sorts_and_takes_names_as_text(

@@ -58,30 +58,7 @@ def test_pages_of_all_kinds_of_runs_open_without_errors(
         assert (visit.console, visit.requested) == ([], [])
 
 
-CLICKS = """
-() => {
-  const table = document.getElementById("table-budget");
-  const heads = [...table.tHead.rows].at(-1).cells;
-  const column = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
-  const seen = [];
-  heads[3].querySelector("button").click();
-  seen.push(column().slice(0, 2), heads[3].getAttribute("aria-sort"));
-  heads[3].querySelector("button").click();
-  seen.push(column().at(-1), heads[3].getAttribute("aria-sort"));
-  const chart = document.querySelector("[data-chart=budget]");
-  const before = chart.innerHTML;
-  const steps = document.querySelector("[data-controls=budget] select");
-  seen.push(steps.options.length);
-  steps.value = "3";
-  steps.dispatchEvent(new Event("change"));
-  const step = chart.innerHTML;
-  const [time, share] = document.querySelectorAll("[data-controls=budget] .choice button");
-  share.click();
-  seen.push(before !== step, step !== chart.innerHTML, chart.textContent.includes("100%"));
-  seen.push(time.getAttribute("aria-pressed"), share.getAttribute("aria-pressed"));
-  return seen;
-}
-"""
+CLICKS = Path(__file__).with_name("clicks.js").read_text(encoding="utf-8")
 
 
 @nightly
@@ -105,28 +82,7 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
     ]
 
 
-TOOLS = """
-async () => {
-  const table = document.getElementById("table-tails");
-  const tools = document.querySelector("[data-tools=table-tails]");
-  const saved = [];
-  URL.createObjectURL = (blob) => (saved.push(blob), "blob:none");
-  HTMLAnchorElement.prototype.click = function () { saved.push(this.download); };
-  const [box, count, csv] = tools.children;
-  csv.click();
-  box.value = "all_REDUCE nothing";
-  box.dispatchEvent(new Event("input"));
-  const hidden = [...table.tBodies[0].rows].map((row) => row.hidden);
-  const told = count.textContent;
-  csv.click();
-  box.value = "all_REDUCE";
-  box.dispatchEvent(new Event("input"));
-  const shown = [...table.tBodies[0].rows].map((row) => row.hidden);
-  const focusable = [box, csv, tools.querySelector("a")].map((element) => element.tabIndex);
-  const [lines, nothing] = [(await saved[0].text()).split("\\r\\n"), await saved[2].text()];
-  return [saved[1], lines, hidden, told, nothing, shown, focusable];
-}
-"""
+TOOLS = Path(__file__).with_name("tools.js").read_text(encoding="utf-8")
 
 
 @nightly
@@ -174,18 +130,7 @@ def test_what_the_reader_points_at_is_written_as_the_page_writes_it(
     ]
 
 
-PIXELS = """
-() => {
-  const heat = document.querySelector("[data-chart=budget-heat] canvas");
-  const pen = heat.getContext("2d", { willReadFrequently: true });
-  const { data } = pen.getImageData(0, 0, heat.width, heat.height);
-  const colours = new Set();
-  for (let i = 0; i < data.length; i += 4) {
-    if (data[i + 3] === 255) colours.add(data.slice(i, i + 3).join());
-  }
-  return [colours.size > 2, document.querySelectorAll("*").length];
-}
-"""
+PIXELS = Path(__file__).with_name("pixels.js").read_text(encoding="utf-8")
 
 
 @nightly

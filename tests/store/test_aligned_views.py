@@ -1,24 +1,13 @@
 """The public times of millions of rows, against the formula in its plain form."""
 
+from pathlib import Path
+
 import duckdb
 import pytest
 
 from tests.analyses.builders import Builder
 
-BY_SPANS = """
-    SELECT o.op_id,
-        o.start_local_ns + c.offset_ns
-            + CAST(round(c.drift_ppm * 1e-6 * (o.start_local_ns - c.reference_local_ns)) AS BIGINT),
-        o.start_local_ns + o.duration_ns + c.offset_ns
-            + CAST(round(
-                c.drift_ppm * 1e-6 * (o.start_local_ns + o.duration_ns - c.reference_local_ns)
-            ) AS BIGINT)
-    FROM base.{table} AS o
-    JOIN clock_spans AS c
-        ON c.rank = o.rank
-        AND o.start_local_ns >= c.from_local_ns AND o.start_local_ns < c.until_local_ns
-    ORDER BY ALL
-"""
+BY_SPANS = Path(__file__).with_name("by_spans.sql").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 4])

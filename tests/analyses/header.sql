@@ -1,0 +1,16 @@
+-- analysis: sizes | how large
+-- answers: How large?
+-- topic: time
+-- grain: one row
+-- param: unit VARCHAR = 'b' | what to count in
+-- choice: unit 'b' | bytes
+-- choice: unit 'k' | thousands
+-- param: least BIGINT = 10 | smallest
+-- param: share DOUBLE = 0.5 | part
+-- param: all BOOLEAN = false | everything
+-- param: rank BIGINT = NULL | one rank
+-- column: size BIGINT | bytes, or thousands
+-- order: size
+-- caveat: rough.
+-- caveat: very.
+SELECT 1 AS size ORDER BY size
