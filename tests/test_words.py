@@ -32,25 +32,7 @@ def _read(text: str) -> Decimal:
     return Decimal(figure.replace(",", "")) * UNITS[unit]
 
 
-@pytest.mark.parametrize(
-    ("ns", "text"),
-    [
-        (None, "-"),
-        (0, "0 ns"),
-        (812, "812 ns"),
-        (0.25, "0.250 ns"),
-        (12_345, "12.3 us"),
-        (12_350, "12.4 us"),
-        (9_999_000, "10.0 ms"),
-        (999_499, "999 us"),
-        (999_500, "1.00 ms"),
-        (412_400_000, "412 ms"),
-        (1_234_000_000, "1.23 s"),
-        (3_600_400_000_000, "3,600 s"),
-        (-12_345, "-12.3 us"),
-        (float("inf"), "inf"),
-    ],
-)
+@cases
 def test_a_duration_is_written_in_the_unit_that_fits_it(ns: float | None, text: str) -> None:
     assert words.duration(ns) == text
 

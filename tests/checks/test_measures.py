@@ -164,21 +164,7 @@ GIVES_NULL = "the query gives NULL"
 
 
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("body", "why"),
-    [
-        ('sql = "SELECT NULL::INTEGER"', GIVES_NULL),
-        ("sql = \"SELECT 'nan'::DOUBLE\"", "it is NaN"),
-        ('analysis = "steps"\nsql = "SELECT max(step) FROM rows WHERE step > 9"', GIVES_NULL),
-        ('analysis = "steps"\ncolumn = "ranks"\nwhere = "ranks > 9"', "no row is like that"),
-        ('compare = "memory"\ncolumn = "base_bytes"', "no rows"),
-        ('analysis = "data_loading"\ncolumn = "loads"', "loads is NULL in all 10 rows"),
-        (
-            'analysis = "data_loading"\ncolumn = "loads"\nwhere = "step = 1 AND rank = 0"',
-            "loads is NULL in the only row",
-        ),
-    ],
-)
+@cases
 def test_a_number_that_is_not_there_says_why(
     run: Connection, tmp_path: Path, body: str, why: str
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.cases import cases
 from tests.marks import first_at_once
 from tests.sources.test_kineto_load import kernel, launch, load, span
 from traceweave.sources import classify as classify_module
@@ -21,22 +22,7 @@ CLASSES = "SELECT category, class, class_source FROM gpu_ops ORDER BY op_id"
 
 
 @first_at_once(2)
-@pytest.mark.parametrize(
-    ("operator", "name", "class_", "source"),
-    [
-        ("aten::addmm", "unheard_of", "gemm", "operator"),
-        ("aten::_scaled_mm", ADD, "gemm", "operator"),
-        ("aten::cudnn_convolution", PRODUCT, "conv", "operator"),
-        ("aten::_flash_attention_forward", PRODUCT, "attention", "operator"),
-        ("aten::native_layer_norm", "unheard_of", "norm", "operator"),
-        (
-            "aten::index_put_", "void cub::DeviceRadixSortOnesweepKernel<int>(int*)", "sort_scan",
-            "name",
-        ),
-        ("aten::copy_", COPY, "copy", "name"),
-        ("my::mm", "unheard_of", "other", "name"),
-    ],
-)  # fmt: skip
+@cases
 def test_an_operator_tells_what_its_own_kernels_do(
     load: Any, operator: str, name: str, class_: str, source: str
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import first_at_once
 from traceweave.vocabulary import fitted, readable
@@ -16,21 +17,7 @@ ADD = (
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_SendRecv"),
-        ("void (anonymous namespace)::softmax_warp<1>(float*)", "softmax_warp<1>"),
-        ("void <unnamed>::scan<(int)128, (bool)0>(T1 *, const T2)", "scan<128, 0>"),
-        ("MIOpenBatchNormFwdTrainSpatial.kd", "MIOpenBatchNormFwdTrainSpatial"),
-        ("_ZN7ck_tile6kentryILi2ENS_13FmhaFwdKernelE", "ck_tile::kentry<2, FmhaFwdKernel>"),
-        # these parentheses hold no types of parameters
-        ("Memcpy HtoD (Pageable -> Device)", "Memcpy HtoD (Pageable -> Device)"),
-        ("torch/nn/modules/module.py(1511): _call_impl",) * 2,
-        ("layer(1)", "layer(1)"),
-        ("aten::linear", "aten::linear"),
-    ],
-)
+@cases
 def test_a_name_is_read_without_the_types_of_its_parameters(name: str, text: str) -> None:
     assert readable([name]) == {name: text}
 
