@@ -340,14 +340,7 @@ def test_the_name_of_the_file_decides_its_format(
     assert by_name.read_bytes() == by_option.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["query", DATABASE, ROWS, "-f", "csv", "-o", "rows.json"], "the name says json, --format"),
-        (["schema", "-f", "table", "-o", "rows.parquet"], "the name says parquet, --format says"),
-        (["compare", DATABASE, DATABASE, "-f", "csv", "-o", "page.html"], "page.html: is a page"),
-    ],
-)
+@cases
 def test_a_name_that_contradicts_the_format_is_wrong_use(
     capsys: Captured, database: Path, arguments: list[str], message: str
 ) -> None:
@@ -567,6 +560,13 @@ def test_align_prints_the_new_clocks(tmp_path: Path, capsys: Captured, database:
 
     assert code == 0
     assert {row["reference_rank"] for row in json.loads(out)} == {1}
+
+
+@nightly
+def test_report_writes_the_page(tmp_path: Path, capsys: Captured, database: Path) -> None:
+    page = tmp_path / "run.html"
+    assert call(capsys, "report", database, "-o", page) == (0, "", f"wrote {page}\n")
+    assert page.read_text(encoding="utf-8").lstrip().lower().startswith("<!doctype html>")
 
 
 @nightly

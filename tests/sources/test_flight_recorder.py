@@ -171,14 +171,7 @@ def recorded(fixtures: Path, name: str, folder: Path) -> Path:
 
 
 @first_at_once()
-@pytest.mark.parametrize(
-    ("name", "groups"),
-    [
-        ("slow_rank_2x2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-        ("tp2_dp2_gloo", [[0, 1], [0, 2], [1, 3], [2, 3]]),
-        ("two_groups_gloo", [[0, 1, 2, 3]] * 3),
-    ],
-)
+@cases
 def test_dumps_beside_traces_tell_group_and_number(
     name: str, groups: list[list[int]], fixtures: Path, tmp_path: Path
 ) -> None:
