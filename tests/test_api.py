@@ -53,7 +53,6 @@ def test_sums_are_integers_and_not_decimals(run: traceweave.Run) -> None:
     frame = run.sql(
         "SELECT sum(a) AS total, sum(a) * 10000000000000000000 AS huge FROM range(4) AS t(a)"
     )
-
     assert frame["total"].dtype == np.int64
     assert frame["total"][0] == 6
     assert frame["huge"][0] == 60_000_000_000_000_000_000
@@ -68,7 +67,6 @@ def test_sql_takes_parameters_by_place_and_by_name(run: traceweave.Run) -> None:
 def test_wrong_sql_is_explained_in_one_line(run: traceweave.Run, query: str, message: str) -> None:
     with pytest.raises(traceweave.QueryError) as error:
         run.sql(query)
-
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -79,12 +77,10 @@ def test_a_frame_of_ones_own_is_a_table_of_queries(
     run: traceweave.Run, as_: Callable[[pd.DataFrame], object]
 ) -> None:
     run.register("nodes", as_(pd.DataFrame({"rank": [0, 1, 2, 3], "node": ["a", "a", "b", "b"]})))
-
     found = run.sql(
         "SELECT node, sum(idle_ns)::BIGINT AS idle_ns FROM breakdown() JOIN nodes USING (rank)"
         " GROUP BY node ORDER BY node"
     )
-
     idle = run.breakdown().groupby("rank")["idle_ns"].sum()
     assert found.to_numpy().tolist() == [["a", idle[0] + idle[1]], ["b", idle[2] + idle[3]]]
 
@@ -137,7 +133,6 @@ def test_help_tells_the_parameters_and_columns_of_an_analysis(run: traceweave.Ru
 
 def test_the_analyses_are_listed_as_the_command_line_does(run: traceweave.Run) -> None:
     frame = run.analyses()
-
     assert list(frame.columns) == ["name", "topic", "answers", "parameters"]
     assert list(frame["name"]) == [analysis.name for analysis in analyses.catalog()]
     assert frame.set_index("name").loc["breakdown"].to_list() == [
@@ -161,7 +156,6 @@ def test_an_unknown_analysis_is_an_error(run: traceweave.Run) -> None:
 
 def test_info_tells_ranks_clocks_sources_and_warnings(run: traceweave.Run) -> None:
     overview = run.info()
-
     assert [rank.rank for rank in overview.ranks] == [0, 1, 2, 3]
     assert overview.world_size == 4
     assert [clock.rank for clock in overview.clocks] == [0, 1, 2, 3]
@@ -177,10 +171,8 @@ def test_info_warns_of_ranks_that_are_not_here(tmp_path: Path, fixtures: Path) -
     traceweave.ingest(
         [fixtures / "ddp_gloo_4ranks" / f"rank{rank}.json.gz" for rank in (0, 2)], database
     )
-
     with traceweave.open(database) as half:
         warnings = half.info().warnings
-
     assert warnings[0] == Caution(
         "missing ranks", 0, "2 of 4 ranks are not here: waits and stragglers among them are unseen"
     )
@@ -191,14 +183,12 @@ def test_the_schema_names_every_public_relation(run: traceweave.Run) -> None:
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = 'main' AND table_name <> 'meta' ORDER BY 1"
     )
-
     assert sorted(relation.name for relation in run.schema()) == list(public["table_name"])
 
 
 def test_a_closed_run_says_so(database: Path) -> None:
     run = traceweave.open(database)
     run.close()
-
     for ask in (lambda: run.sql("SELECT 1"), run.breakdown, run.info, lambda: run.plot.timeline()):
         with pytest.raises(traceweave.QueryError, match="run is closed; open it again"):
             ask()
@@ -214,7 +204,6 @@ def test_every_exported_name_exists() -> None:
 def test_the_page_of_the_api_has_every_exported_name() -> None:
     page = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
     listed = re.findall(r"members: \[(.*)\]", page)
-
     assert "::: traceweave.errors\n" in page
     assert sorted([*listed[0].split(", "), *errors(), "__version__"]) == traceweave.__all__
 
@@ -239,9 +228,7 @@ HEAVY = ("duckdb", "pandas", "numpy", "pyarrow", "scipy", "jinja2", "rich", "orj
 )
 def test_what_only_some_need_is_not_imported_for_all(module: str, heavy: tuple[str, ...]) -> None:
     script = f"import sys, {module}; print([m for m in {heavy!r} if m in sys.modules])"
-
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-
     assert loaded.stdout.strip() == "[]"

@@ -186,9 +186,7 @@ def test_a_file_without_events_takes_its_number_in_names_that_count(
         unsaid = gzip.decompress(packed).replace(f'"rank": {rank}'.encode(), b'"rank": null')
         (tmp_path / f"t_{rank}.json").write_bytes(unsaid)
     (tmp_path / "t_1.json").write_text('{"schemaVersion": 1, "traceEvents": []}')
-
     result = ingest(tmp_path, tmp_path / "run.duckdb")
-
     assert [source.ranks for source in result.sources] == [(0,), (2,), ()]
 
 
@@ -196,10 +194,8 @@ def test_files_without_any_event_leave_the_old_database(tmp_path: Path) -> None:
     database, empty = tmp_path / "run.duckdb", tmp_path / "trace.json"
     read(write(tmp_path / "good.json", rank=5), output=database)
     empty.write_text('{"schemaVersion": 1, "traceEvents": []}')
-
     with pytest.raises(InputError, match=r"trace.json: no events, record again; nothing could be"):
         ingest(empty, database)
-
     assert rows(database, "SELECT rank FROM ranks") == [(5,)]
 
 
@@ -207,10 +203,8 @@ def test_if_nothing_can_be_read_the_old_database_stays(tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     read(write(tmp_path / "good.json", rank=5), output=database)
     bad = write_report(tmp_path / "bad.json", [{"rank": 0}], fails="oh")
-
     with pytest.raises(InputError, match=r"bad.json: LookupError: oh: .*; nothing could be read"):
         read(bad, output=database)
-
     assert rows(database, "SELECT rank FROM ranks") == [(5,)]
     assert left_beside(database) == []
 
@@ -220,10 +214,8 @@ def test_windows_that_turn_out_to_overlap_are_refused(tmp_path: Path) -> None:
         write_report(
             tmp_path / f"{name}.json", [{"rank": 0, "pid": 1}], at=None, ops=[[start, 100]]
         )
-
     with pytest.raises(InputError, match="both claim rank 0 for overlapping times"):
         read(tmp_path, output=tmp_path / "run.duckdb")
-
     assert not (tmp_path / "run.duckdb").exists()
 
 
@@ -274,9 +266,7 @@ def test_progress_tells_every_byte_and_every_end(tmp_path: Path) -> None:
     for rank in range(3):
         write(tmp_path / f"{rank}.json", rank=rank)
     watcher = Watcher()
-
     read(tmp_path, output=tmp_path / "run.duckdb", progress=watcher)
-
     assert watcher.read == watcher.sizes
     assert watcher.finished == {"0.json": "ok", "1.json": "ok", "2.json": "ok"}
     assert watcher.stages == [
@@ -411,9 +401,7 @@ def test_a_link_to_the_database_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     link = tmp_path / "run.duckdb"
     link.symlink_to(tmp_path / "real" / "run.duckdb")
-
     read(trace, output=link)
-
     assert link.is_symlink()
     assert rows(tmp_path / "real" / "run.duckdb", "SELECT rank FROM ranks") == [(0,)]
 
@@ -426,7 +414,6 @@ def test_a_real_report_of_two_ranks(
     database_of: Callable[..., Path], corpus: Path, name: str
 ) -> None:
     database = database_of(corpus / "nsys" / name)
-
     assert rows(database, "SELECT rank FROM ranks ORDER BY rank") == [(0,), (1,)]
     notes = rows(database, "SELECT message FROM ingest_issues WHERE kind = 'note'")
     assert any("taken from the order of devices in the report" in str(note) for (note,) in notes)

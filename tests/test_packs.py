@@ -58,7 +58,6 @@ def test_traces_loaded_together_give_the_rows_of_each_by_itself(
     name: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together, apart = load_both_ways(corpus / "kineto" / name, tmp_path, monkeypatch)
-
     assert differences(together, apart) == []
 
 
@@ -67,7 +66,6 @@ def test_recordings_loaded_together_give_the_rows_of_each_by_itself(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together, apart = load_both_ways(fixtures / "ddp_gloo_4ranks", tmp_path, monkeypatch)
-
     for table in ("flows", "memory_events", "collective_calls", "steps"):
         assert rows(together, f"SELECT count(DISTINCT rank) FROM base.{table}") == [(4,)]
     assert differences(together, apart) == []
@@ -179,10 +177,8 @@ def test_a_file_that_is_cut_short_keeps_what_it_has_among_others(
     cut = traces / "rank1.json.gz"
     cut.write_bytes(cut.read_bytes()[: cut.stat().st_size * 3 // 4])
     alone, together = tmp_path / "alone.duckdb", tmp_path / "together.duckdb"
-
     ingest(cut, alone)
     result = ingest(traces, together, jobs=1)
-
     assert [source.status for source in result.sources] == ["ok", "partial", "ok", "ok"]
     counts = "SELECT events_read, events_stored, message FROM sources WHERE status = 'partial'"
     assert rows(together, counts) == rows(alone, counts)

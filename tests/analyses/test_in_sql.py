@@ -34,13 +34,11 @@ def test_parameters_are_given_in_every_way_of_sql(
     run: traceweave.Run, call: str, params: dict[str, object]
 ) -> None:
     name = call.partition("(")[0].rpartition(".")[2].lower()
-
     pd.testing.assert_frame_equal(run.sql(f"FROM {call}"), run.analyze(name, **params))
 
 
 def test_values_that_are_prepared_reach_the_analysis(run: traceweave.Run) -> None:
     expected = run.gaps(min_gap_ns=100_000)
-
     for query, params in (
         ("FROM gaps(min_gap_ns := ?)", [100_000]),
         ("FROM gaps(min_gap_ns := $least)", {"least": 100_000}),
@@ -54,7 +52,6 @@ def test_analyses_join_like_tables(run: traceweave.Run) -> None:
         " FROM breakdown() b JOIN gaps(min_gap_ns := 0) g USING (rank, step)"
         " SEMI JOIN ranks USING (rank) GROUP BY ALL"
     )
-
     assert len(joined) > 0
     assert (joined["idle_ns"] == joined["gaps_ns"]).all()
 
@@ -70,7 +67,6 @@ def test_several_values_are_kept_apart(run: traceweave.Run) -> None:
         "SELECT (SELECT count(*) FROM gaps()) AS every, (SELECT count(*) FROM gaps(min_gap_ns :="
         " 1000000)) AS long"
     )
-
     assert both.iloc[0].tolist() == [len(run.gaps()), len(run.gaps(min_gap_ns=1_000_000))]
     assert both["long"][0] < both["every"][0]
 
@@ -82,7 +78,6 @@ def test_a_wrong_call_is_explained_in_one_line(
     for _ in range(2):  # the second time the function is there already
         with pytest.raises(traceweave.QueryError) as error:
             run.sql(query)
-
         assert message in str(error.value)
         assert "\n" not in str(error.value)
 
@@ -90,13 +85,11 @@ def test_a_wrong_call_is_explained_in_one_line(
 def test_no_analysis_is_called_like_a_function_of_duckdb() -> None:
     with duckdb.connect() as con:
         there = con.execute("SELECT DISTINCT function_name FROM duckdb_functions()").fetchall()
-
     assert not {name for (name,) in there} & {analysis.name for analysis in analyses.catalog()}
 
 
 def test_duckdb_alone_says_what_computes_an_analysis(run: traceweave.Run) -> None:
     run.sql("FROM gaps()")
-
     with pytest.raises(duckdb.CatalogException, match="tw_only_run_sql_computes_gaps_"):
         run.con.sql("FROM gaps(min_gap_ns := 17)")
 
@@ -106,6 +99,5 @@ def test_a_run_folder_answers_alike(fixtures: Path, tmp_path: Path, run: tracewe
     folder = tmp_path / "run.tw"
     assert traceweave.ingest([fixtures / "ddp_gloo_straggler"], folder).ok
     query = "FROM breakdown() b JOIN stragglers() s USING (rank) ORDER BY ALL"
-
     with traceweave.open(folder) as sharded:
         pd.testing.assert_frame_equal(sharded.sql(query), run.sql(query))

@@ -203,5 +203,4 @@ def test_no_transaction_takes_back_what_a_question_has_created(
         with pytest.raises(QueryError, match="not asked within a transaction"):
             analyses.run(con, "gaps")
         con.execute("ROLLBACK")
-
         assert len(analyses.run(con, "gaps", min_gap_ns=5).fetchall()) == 2

@@ -54,7 +54,6 @@ def ranks_on_gpu(
 def test_duckdb_1_4_reads_what_is_installed() -> None:
     # tried by hand: in a macro that DuckDB 2.0 wrote it misses the offset of lead and lag
     offset = re.compile(r"\b(?:lead|lag)\s*\([^()]*,", re.IGNORECASE)
-
     assert offset.search("SELECT lead(id, 2) OVER (ORDER BY id)")
     assert not [sql for sql in analyses.create_statements() if offset.search(sql)]
 
@@ -98,7 +97,6 @@ def test_what_needs_python_says_so_and_has_no_rows(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run], query: str
 ) -> None:
     con, _ = ranks_on_cpu
-
     names = {one.name for one in analyses.as_macros()}
     assert {"kernels", "kernel_ranks", "bandwidth", "steps"} <= names
     assert not {"breakdown", "gaps", "findings", "flops", "hangs"} & names
@@ -111,7 +109,6 @@ def test_a_value_that_is_no_choice_is_refused(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
 ) -> None:
     con, _ = ranks_on_cpu
-
     said = "parameter per cannot be klass; it is one of: name, class"
     with pytest.raises(duckdb.InvalidInputException, match=said):
         con.sql("FROM kernels(per := 'klass')").fetchall()
@@ -121,7 +118,6 @@ def test_clients_find_what_each_analysis_answers(
     ranks_on_cpu: tuple[duckdb.DuckDBPyConnection, traceweave.Run],
 ) -> None:
     con, _ = ranks_on_cpu
-
     found = con.sql(
         "SELECT function_name, comment FROM duckdb_functions() WHERE comment IS NOT NULL"
     ).fetchall()
@@ -153,9 +149,7 @@ def test_installing_again_changes_nothing(
 ) -> None:
     path = tmp_path / "run.duckdb"
     shutil.copy(database_of(fixtures / "ddp_gloo_4ranks"), path)
-
     assert traceweave.install_analyses(path) == traceweave.install_analyses(path)
-
     with duckdb.connect(path, read_only=True) as con:
         assert con.sql("SELECT count(*) FROM ranks()").fetchall() == [(4,)]
 
@@ -164,9 +158,7 @@ def test_installing_again_changes_nothing(
 def test_a_run_folder_has_them_too(fixtures: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run.tw"
     assert traceweave.ingest([fixtures / "ddp_gloo_4ranks"], folder).ok
-
     assert main(["sql", str(folder), "--install"]) == 0
-
     with traceweave.open(folder) as run:
         there = run.sql("SELECT function_name AS f FROM duckdb_functions() WHERE NOT internal")["f"]
         assert {analysis.name for analysis in analyses.catalog()} <= set(there)
@@ -179,7 +171,6 @@ def test_the_sql_is_printed_for_whoever_wants_it(
 ) -> None:
     assert main(["sql"]) == 0
     script = capsys.readouterr().out
-
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{database_of(fixtures / 'ddp_gloo_4ranks')}' AS run (READ_ONLY)")
         con.execute("USE run")

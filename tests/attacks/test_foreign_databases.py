@@ -216,7 +216,6 @@ def test_a_foreign_run_folder_leads_nowhere_else(
     folder = folder_of(run, traces, tmp_path)
     change, words = FOLDERS[what]
     change(folder, tmp_path / "outside.parquet")
-
     for command in (["info"], ["align"], ["info", "--verify"]):
         code, text = said(*command, folder)
         assert code == 3
@@ -264,9 +263,7 @@ def test_only_traces_are_packed_into_an_archive(run: Path, tmp_path: Path, what:
     key.write_text(NO_TRACES[what])
     with duckdb.connect(database) as con:
         con.execute("UPDATE sources SET path = ?, size_bytes = ?", [str(key), key.stat().st_size])
-
     code, text = said("export", database, "--to", "perfetto-manifest", "-o", archive)
-
     assert code == 3
     assert f"{key}: is no trace of the PyTorch profiler, whatever the database says" in text
     assert not archive.exists()

@@ -209,9 +209,7 @@ def test_a_run_is_loaded_where_memory_is_too_little_for_its_verdict(
 ) -> None:
     monkeypatch.setattr(analyses, "keep_answers", raising(MemoryError()))
     run = tmp_path / "run.duckdb"
-
     assert main(["ingest", str(traces), "-o", str(run), "-q"]) == 0
-
     assert capsys.readouterr().err == (
         "no verdict: memory or threads ran out (MemoryError); the run is loaded without it\n"
     )
@@ -258,10 +256,8 @@ def test_workers_have_the_limit_too(
     run = tmp_path / "folder" / "run.tw"
     run.parent.mkdir()
     shutil.copytree(fixtures / "ddp_gloo_straggler", tmp_path / "gloo")
-
     done = _limited(mib, "ingest", "--no-verdict", str(tmp_path / "gloo"), "-o", str(run), "-q",
                     "--dask", "local", "-j", "2")  # fmt: skip
-
     assert done.returncode == (0 if mib == 2800 else 3)
     assert done.stderr.count("\n") == (0 if mib == 2800 else 1)
     assert run.exists() == (mib == 2800)

@@ -136,9 +136,7 @@ def test_files_whose_numbers_are_alike_are_two(
         with place_of(f"{bucket}/traces/rank{i}.json").writing() as stream:
             stream.write(b'{"schemaVersion": 1, "traceEvents": []}')
     monkeypatch.setattr("builtins.hash", lambda _: 7, raising=True)
-
     found = find([f"{bucket}/traces", f"{bucket}/traces/rank3.json"], known_formats())
-
     assert len([item for item in found if isinstance(item, Candidate)]) == 50
 
 

@@ -42,7 +42,6 @@ def test_changes_are_limited_in_percent_or_in_units(
 ) -> None:
     with run_of(gemm=440) as slower:
         found = checked(slower, tmp_path, CHANGE.format(increase=increase), run)
-
     assert [o.result for o in found.outcomes] == [result, "ok"]
     assert (found.outcomes[0].value, found.outcomes[0].baseline) == (440, 400)
     assert "= 440 ns, baseline 400 ns (+10.0%); limit: max_increase" in found.outcomes[0].message
@@ -91,7 +90,6 @@ def test_what_cannot_be_asked_of_a_comparison_is_said(
 
 def test_a_decrease_is_limited_too() -> None:
     five_percent = Limit("max_decrease", 0.05, "5 %", relative=True)
-
     assert not crosses(five_percent, 95, 100)
     assert crosses(five_percent, 94, 100)
     assert not crosses(five_percent, 200, 100)
@@ -162,7 +160,6 @@ def test_a_rule_says_which_change_of_the_step_counts(run: Connection, tmp_path: 
             checked(slower, tmp_path, f"{HEAD}{rule}{least}", run).outcomes[0].result
             for least in ("", "\nsmallest_change = '5 %'", "\nsmallest_change = 0.051")
         ]
-
     assert results == ["crossed", "crossed", "cannot tell"]
 
 
@@ -216,7 +213,6 @@ def test_a_baseline_without_the_number_says_why(
 ) -> None:
     rule = 'sql = "SELECT max(rank) FROM ranks"\nmax_increase = 1\nmax = 9'
     change, value = checked(run, tmp_path, HEAD + rule, empty_run).outcomes[::-1]
-
     assert (value.result, value.missing) == ("ok", "")
     assert (change.result, change.missing) == ("no value", "baseline: the query gives NULL")
 

@@ -169,7 +169,6 @@ def test_a_number_that_is_not_there_says_why(
     run: Connection, tmp_path: Path, body: str, why: str
 ) -> None:
     [outcome] = checked(run, tmp_path, f"{HEAD}max = 1\n{body}", run).outcomes
-
     assert (outcome.result, outcome.crossed, outcome.missing) == ("no value", True, why)
     assert f"= - ({why}); limit: max 1" in outcome.message
 

@@ -29,7 +29,6 @@ def test_a_run_like_its_baselines_passes_and_the_straggler_fails(
 ) -> None:
     balanced = database_of(fixtures / "ddp_gloo_4ranks")
     late = database_of(fixtures / "ddp_gloo_straggler")
-
     equal = results(late, balanced, balanced, folder=tmp_path)
     results_of_equal = [("crossed", None), ("skipped", None), ("crossed", None)]
     assert list(equal.values()) == results_of_equal, "the same recording twice tells no noise"

@@ -23,7 +23,6 @@ from traceweave.cli.main import main
 def test_junit_has_a_case_per_limit(run: Connection, tmp_path: Path) -> None:
     text = '[[rule]]\nname = "a <b> \\u0007"\nsql = "SELECT 5"\nmax = 4\nmin = 1\n'
     document = ET.fromstring(junit_xml(checked(run, tmp_path, text), "run & co"))
-
     [suite] = document
     assert suite.attrib == {
         "name": "traceweave check run & co", "tests": "2", "failures": "1", "errors": "0",
@@ -69,7 +68,6 @@ def test_a_run_beside_itself_passes(
 ) -> None:
     base, _ = databases
     code = main(["check", str(base), "--rules", str(EXAMPLE), "--baseline", str(base)])
-
     assert code == 0
     assert "crossed" not in capsys.readouterr().out
 
@@ -105,11 +103,9 @@ def test_annotations_are_written_where_they_are_wanted(
     databases: tuple[Path, Path], tmp_path: Path, service: str
 ) -> None:
     target = tmp_path / "remarks"
-
     code = main(
         ["check", str(databases[1]), "--rules", str(EXAMPLE), "--annotations", service, str(target)]
     )
-
     assert code == 0
     text = target.read_text()
     assert text == "[]\n" if service == "gitlab" else text.count("::notice") > 1
@@ -122,10 +118,8 @@ def test_what_two_limits_of_a_rule_say_is_said_once_and_stdout_is_no_file(
     base, run = map(str, databases)
     longest = HEAD + 'analysis = "steps"\ncolumn = "length_ns"\naggregate = "p95"\n'
     rules = str(rules_file(tmp_path, longest + "max = 1\nmax_increase = 0\n"))
-
     command = ["check", run, "--rules", rules, "--baseline", base, "--annotations", "github", "-"]
     assert main(command) == 1
-
     out, err = capfd.readouterr()
     assert out.count("::error ") == 2
     assert err.count("r: step ") == 1
@@ -136,9 +130,7 @@ def test_nothing_checked_is_a_failure(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = rules_file(tmp_path, COMPUTE + "max_increase = 1\n")
-
     assert main(["check", str(databases[0]), "--rules", str(rules)]) == 1
-
     err = capsys.readouterr().err
     assert "1 limit: 0 ok, 0 failed, 1 skipped; nothing was checked, which is a failure" in err
     found = traceweave.check(databases[0], rules)
@@ -166,7 +158,6 @@ def test_a_truncated_file_is_named_and_the_good_ones_are_not(
 
 def test_annotations_name_the_line_of_their_rule(run: Connection, tmp_path: Path) -> None:
     found = checked(run, tmp_path, HEAD + 'sql = "SELECT 1"\nmax = 1\n\n' + COMPUTE + "max = 0\n")
-
     assert "rules.toml,line=6,title" in github(found, Path("rules.toml"))
     [issue] = json.loads(gitlab(found, Path("rules.toml")))
     assert issue["location"]["lines"] == {"begin": 6}
@@ -178,7 +169,6 @@ def test_annotations_of_both_services_are_written(
     quality = tmp_path / "quality.json"
     arguments = ["check", str(databases[1]), "--rules", str(EXAMPLE)]
     arguments += ["--annotations", "gitlab", str(quality), "--annotations", "github"]
-
     assert main([*arguments, "/dev/stderr"]) == 0
     assert "::notice title=traceweave check::" in capfd.readouterr().err
     assert json.loads(quality.read_text()) == []
@@ -197,7 +187,6 @@ def test_annotations_on_stderr_leave_the_log_as_it_is(
     command += ["--rules", str(EXAMPLE), "--annotations", "github", "/dev/stderr"]
     with log.open("a") as file:
         subprocess.run(command, stdout=file, stderr=file, check=True)
-
     lines = log.read_text().splitlines()
     assert lines[0] == "before"
     assert any(line.startswith("::notice title=traceweave check::") for line in lines)

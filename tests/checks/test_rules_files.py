@@ -31,7 +31,6 @@ def test_a_wrong_rules_file_ends_with_code_2(
     databases: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["check", str(databases[0]), "--rules", str(tmp_path / "none.toml")])
-
     out, err = capsys.readouterr()
     assert (code, out) == (2, "")
     reason = "cannot be read: No such file or directory; --init writes it"

@@ -96,7 +96,6 @@ def test_starter_rules_miss_a_rank(
 ) -> None:
     three = database_of(*sorted((corpus / "kineto" / "torchrec_4").glob("*.gz"))[:3])
     found = traceweave.check(three, starter(torchrec, tmp_path))
-
     [missing] = [one for one in found.outcomes if one.crossed]
     assert missing.rule.name == "ranks recorded"
     assert missing.message == "ranks recorded = 3; limit: min 4; there are ranks 0-2"

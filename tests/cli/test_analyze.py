@@ -22,7 +22,6 @@ def database(database_of: Callable[..., Path]) -> Path:
 def test_the_list_of_analyses_has_the_question_of_every_one(capsys: Captured) -> None:
     text = call(capsys, "analyze", "--list")[1]
     listed = json.loads(call(capsys, "analyze", "--list", "-f", "json")[1])
-
     assert max(map(len, text.splitlines())) <= 100
     assert [row["name"] for row in listed] == [analysis.name for analysis in analyses.catalog()]
     for analysis in analyses.catalog():
@@ -49,7 +48,6 @@ def test_one_analysis_is_explained_with_its_columns(capsys: Captured) -> None:
 @nightly
 def test_the_largest_come_first_if_asked_for(capsys: Captured, database: Path) -> None:
     usual = json.loads(call(capsys, "analyze", "gaps", database, "-f", "json")[1])
-
     for name in ("duration_ns", "duration"):
         out = call(capsys, "analyze", "gaps", database, "--largest", name, "-f", "json")[1]
         assert json.loads(out) == sorted(usual, key=lambda gap: -gap["duration_ns"])
@@ -118,9 +116,7 @@ def test_no_rows_say_what_would_have_to_be_recorded(tmp_path: Path, capsys: Capt
     empty = tmp_path / "empty.duckdb"
     with connect(empty, read_only=False) as con:
         create_tables(con)
-
     code, _, err = call(capsys, "analyze", "memory", empty)
-
     grain = analyses.find("memory").grain
     assert code == 0
     assert err.startswith(

@@ -49,7 +49,6 @@ def test_text_is_cut_and_numbers_never() -> None:
     lines, empty, crowded = lay_out(
         ["name", "count"], [["x" * 50, "123456789"]], [False, True], width=30
     )
-
     assert lines == [
         "name                     count",
         "───────────────────  ─────────",
@@ -60,7 +59,6 @@ def test_text_is_cut_and_numbers_never() -> None:
 
 def test_a_table_without_rows_shows_its_first_columns() -> None:
     lines, empty, crowded = lay_out(["rank", "first", "second"], [], [True, True, True], width=12)
-
     assert (lines, empty, crowded) == (["rank  first", "────  ─────"], [], [])
 
 
@@ -99,11 +97,9 @@ def test_what_every_row_of_a_wide_table_says_is_said_once_below_it() -> None:
 
 def test_a_wide_table_names_its_rows_in_every_block_by_its_first_column() -> None:
     rows = [["step time", "12 ms", "breakdown"], ["ranks", "16", "pop"]]
-
     lines, empty, crowded = lay_out(
         ["answer", "value", "proof"], rows, [False, True, False], width=20
     )
-
     assert lines == [
         "answer     value", "─────────  ─────", "step time  12 ms", "ranks         16", "",
         "answer     proof", "─────────  ─────────", "step time  breakdown", "ranks      pop",

@@ -49,7 +49,6 @@ def commands() -> dict[str, click.Command]:
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_command_has_help_that_ends_with_an_example(capsys: Captured, name: str) -> None:
     code, out, err = call(capsys, name, "--help")
-
     assert (code, err) == (0, "")
     assert "\n  Example:\n" in out
     assert f"    traceweave {name}" in out.split("Example:")[1]
@@ -58,7 +57,6 @@ def test_every_command_has_help_that_ends_with_an_example(capsys: Captured, name
 
 def test_the_commands_come_in_the_order_of_work(capsys: Captured) -> None:
     code, out, _ = call(capsys, "--help")
-
     assert code == 0
     listed = [line.split()[0] for line in out.split("Commands:\n")[1].split("\n\n")[0].splitlines()]
     assert listed == [
@@ -84,7 +82,6 @@ def test_a_shell_completes_commands_and_analyses(
 
 def test_no_command_prints_the_help(capsys: Captured) -> None:
     code, out, err = call(capsys)
-
     assert (code, err) == (0, "")
     assert out.startswith("Usage: traceweave")
 
@@ -95,9 +92,7 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys; from traceweave.cli import main; main(['--help']); main(['query', '--help']);"
         f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
     )
-
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-
     assert ran.stderr.strip() == "[]"
 
 
@@ -108,7 +103,6 @@ def test_nothing_is_left_over_at_the_end(database: Path) -> None:
         [sys.executable, "-m", "traceweave", "analyze", "health", database],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-
     assert "leaked" not in ran.stderr
     assert "step time" in ran.stdout
 
@@ -126,9 +120,7 @@ def test_errors_are_one_line_with_the_right_exit_code(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     got, out, err = call(capsys, *arguments)
-
     assert (got, out) == (code, "")
     assert err.startswith("traceweave: error: ")
     assert message in err
@@ -179,11 +171,9 @@ def test_ingest_with_a_broken_file_ends_with_3_and_loads_the_rest(
 def test_ranks_can_be_said_on_the_command_line(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "run.duckdb"
     report = FIXTURES / "ddp_gloo_4ranks" / "rank1.json.gz"
-
     code, _, _ = call(
         capsys, "ingest", "--no-verdict", report, "-o", target, "--rank", "rank1.json.gz=3"
     )
-
     assert code == 0
     assert call(capsys, "query", target, "SELECT rank, rank_source FROM ranks", "-f", "json")[
         1
@@ -200,10 +190,8 @@ def test_many_files_passed_over_for_one_reason_take_one_line(
         (folder / f"{number}.log").write_text("step")
     name = "rank0.json.gz"
     (folder / name).write_bytes((FIXTURES / "ddp_gloo_4ranks" / name).read_bytes())
-
     short = call(capsys, "ingest", "--no-verdict", folder, "-o", tmp_path / "run.duckdb")[2]
     long = call(capsys, "ingest", "--no-verdict", folder, "-o", tmp_path / "run.duckdb", "-v")[2]
-
     assert f"passed over: 5 files like {folder / '0.log'}: not a trace; -v lists them\n" in short
     assert long.count("passed over: ") == 5
 
@@ -291,7 +279,6 @@ ROWS = (
 
 def test_tables_have_human_units(capsys: Captured, database: Path) -> None:
     code, out, err = call(capsys, "query", database, ROWS)
-
     assert (code, err) == (0, "")
     assert out == (
         "                                                   hidden\n"
@@ -320,7 +307,6 @@ def test_csv_and_json_have_raw_values(capsys: Captured, database: Path) -> None:
 
 def test_markdown_escapes_what_a_trace_says(capsys: Captured, database: Path) -> None:
     sql = "SELECT 1 AS rank, 'a|<b>*' AS name"
-
     assert call(capsys, "query", database, sql, "-f", "markdown")[1] == (
         "| rank | name |\n|---:|---|\n| 1 | a\\|\\<b\\>\\* |\n"
     )
@@ -332,11 +318,9 @@ def test_the_name_of_the_file_decides_its_format(
 ) -> None:
     by_name, by_option = tmp_path / f"rows.{ending}", tmp_path / "rows.txt"
     format_ = {"md": "markdown"}.get(ending, ending.lower())
-
     said = call(capsys, "query", database, ROWS, "-o", by_name)
     assert said == (0, "", f"wrote {by_name}\n")
     assert call(capsys, "query", database, ROWS, "-o", by_option, "-f", format_)[0] == 0
-
     assert by_name.read_bytes() == by_option.read_bytes()
 
 
@@ -345,9 +329,7 @@ def test_a_name_that_contradicts_the_format_is_wrong_use(
     capsys: Captured, database: Path, arguments: list[str], message: str
 ) -> None:
     given = [database if argument == DATABASE else argument for argument in arguments]
-
     code, out, err = call(capsys, *given)
-
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert message in err
@@ -378,7 +360,6 @@ def test_parquet_goes_to_stdout_unless_that_is_a_terminal(
 
 def test_no_rows_have_their_columns_in_every_format(capsys: Captured, database: Path) -> None:
     sql = "SELECT rank, host FROM ranks WHERE false"
-
     assert call(capsys, "query", database, sql)[1:] == ("rank  host\n────  ────\n", "no rows\n")
     assert call(capsys, "query", database, sql, "-f", "csv")[1] == "rank,host\n"
     assert call(capsys, "query", database, sql, "-f", "json")[1] == "[]\n"
@@ -434,7 +415,6 @@ def test_a_trace_in_place_of_a_database_is_told_what_to_do(capsys: Captured) -> 
 
 def test_wide_tables_go_on_below_and_fit_the_page(capsys: Captured, database: Path) -> None:
     code, out, _ = call(capsys, "analyze", "breakdown", database, "--columns", "all")
-
     assert code == 0
     assert max(map(len, out.splitlines())) <= 100
     assert out.count("rank  step") == 2
@@ -442,10 +422,8 @@ def test_wide_tables_go_on_below_and_fit_the_page(capsys: Captured, database: Pa
 
 def test_long_tables_are_cut_with_a_note(capsys: Captured, database: Path) -> None:
     sql = "SELECT a FROM range(1000) AS t(a)"
-
     _, out, err = call(capsys, "query", database, sql)
     _, everything, silence = call(capsys, "query", database, sql, "--rows", "0")
-
     assert (len(out.splitlines()), err) == (202, "800 more rows; --rows 0 shows all\n")
     assert (len(everything.splitlines()), silence) == (1002, "")
 
@@ -454,7 +432,6 @@ def test_sql_comes_from_stdin(
     capsys: Captured, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 41 + 1 AS answer"))
-
     assert call(capsys, "query", database, "-", "-f", "csv")[1] == "answer\n42\n"
 
 
@@ -505,14 +482,12 @@ def test_the_overview_says_on_how_many_ranks_collectives_were_found(
     overview = Overview(
         "", None, None, None, None, instances, complete, unsized, (rank,), (), (), ()
     )
-
     assert matched(overview) == text
 
 
 def test_info_shows_the_run_to_people_and_programs(capsys: Captured, database: Path) -> None:
     text = call(capsys, "info", database)[1]
     facts = json.loads(call(capsys, "info", database, "--format", "json")[1])
-
     assert "ranks:       4 of 4 (0-3)\n" in text
     assert [title for title in ("Ranks", "Clocks", "Sources") if f"\n{title}\n" in text] == [
         "Ranks", "Clocks", "Sources",
@@ -523,7 +498,6 @@ def test_info_shows_the_run_to_people_and_programs(capsys: Captured, database: P
 
 def test_info_of_many_ranks_lists_some_and_those_that_differ() -> None:
     rows = [{"rank": rank, "steps": 3 if rank == 40 else 4} for rank in range(64)]
-
     assert [row["rank"] for row in some_rows(rows, "steps")] == [*range(MOST_ROWS - 1), 40]
     assert some_rows(rows[:MOST_ROWS], "steps") == rows[:MOST_ROWS]
 
@@ -534,7 +508,6 @@ def test_info_says_how_many_ranks_it_does_not_list(
 ) -> None:
     database = simulated_database(Config(ranks=18, steps=1, layers=1))
     text = call(capsys, "info", database)[1]
-
     for analysis in ("ranks", "clock_quality", "files"):
         line = f"  16 of 18 are shown; all: traceweave analyze {analysis} {database}\n"
         assert text.count(line) == 1
@@ -543,7 +516,6 @@ def test_info_says_how_many_ranks_it_does_not_list(
 def test_the_schema_explains_every_column(capsys: Captured) -> None:
     text = call(capsys, "schema")[1]
     some = call(capsys, "schema", "groups", "clocks", "-f", "csv")[1].splitlines()
-
     assert max(map(len, text.splitlines())) <= 100
     for relation in public_relations():
         assert f"\n{relation.name}: " in "\n" + text
@@ -555,9 +527,7 @@ def test_the_schema_explains_every_column(capsys: Captured) -> None:
 def test_align_prints_the_new_clocks(tmp_path: Path, capsys: Captured, database: Path) -> None:
     copy = tmp_path / "copy.duckdb"
     copy.write_bytes(database.read_bytes())
-
     code, out, _ = call(capsys, "align", copy, "--reference-rank", "1", "-f", "json")
-
     assert code == 0
     assert {row["reference_rank"] for row in json.loads(out)} == {1}
 
@@ -574,7 +544,6 @@ def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
     tmp_path: Path, capsys: Captured
 ) -> None:
     code, out, err = call(capsys, "demo", "--folder", tmp_path / "demo")
-
     assert code == 0
     assert "ranks:       4 of 4 (0-3)\n" in out
     assert "Rank 2 keeps 3 ranks waiting" in (tmp_path / "demo" / "demo.html").read_text("utf-8")
@@ -583,7 +552,6 @@ def test_the_demo_leads_from_the_traces_in_the_package_to_a_page(
 
 def test_version_names_itself(capsys: Captured) -> None:
     code, out, err = call(capsys, "version")
-
     assert (code, err) == (0, "")
     assert out.startswith(f"traceweave {__version__}\n")
     assert call(capsys, "--version") == (0, f"traceweave {__version__}\n", "")

@@ -34,7 +34,6 @@ def test_a_table_is_drawn_with_the_characters_that_there_are(
     monkeypatch: pytest.MonkeyPatch, database: Path, encoding: str
 ) -> None:
     heads, rule, row = _stdout(monkeypatch, encoding, "query", database, QUERY).splitlines()
-
     name = "Zo\\u00eb" if encoding == "ascii" else "Zoë"
     end = "…" if encoding == "cp1252" else "~"
     assert heads.split() == ["name", "long", "wait"]
@@ -46,7 +45,6 @@ def test_a_table_is_drawn_with_the_characters_that_there_are(
 def test_json_stays_json(monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
     plain = _stdout(monkeypatch, "utf-8", "query", database, QUERY, "--format", "json")
     escaped = _stdout(monkeypatch, "ascii", "query", database, QUERY, "--format", "json")
-
     assert json.loads(escaped) == json.loads(plain)
     assert "Zoë 漢 😀" in plain
 

@@ -74,9 +74,7 @@ def test_a_mistyped_command_is_answered_before_anything_slow_is_loaded(
         f"import sys; from traceweave.cli import main; code = main({arguments!r});"
         f"print(code, [m for m in {slow!r} if m in sys.modules])"
     )
-
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-
     code = 3 if "missing.duckdb" in arguments else 2
     assert ran.stdout == f"{code} []\n"
     assert ran.stderr.startswith("traceweave: error: ")
@@ -88,7 +86,6 @@ def test_the_names_of_analyses_are_those_of_the_catalog() -> None:
 
 def test_the_nearest_name_is_guessed_and_a_far_one_is_not() -> None:
     known = ["ingest", "report", "exposed_comm"]
-
     assert suggest("reprot", known) == "; did you mean 'report'?"
     assert suggest("comm", known) == "; did you mean 'exposed_comm'?"
     assert suggest("list", known) == ""

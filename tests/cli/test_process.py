@@ -94,9 +94,7 @@ def test_a_signal_ends_a_query_while_its_rows_are_read(
     endless = (
         "SELECT a.range FROM range(10000000) AS a, range(10000000) AS b WHERE a.range + b.range = 1"
     )
-
     said = ended(SEND.format(after=1.5, name=name), "query", database, endless)
-
     assert said == (code, "traceweave: error: interrupted\n")
 
 
@@ -124,9 +122,7 @@ traceweave.cli.main.__globals__["cli"] = click.Command("x", callback=command)
 @nightly
 def test_ctrl_c_that_is_lost_in_a_callback_is_heard_again() -> None:
     began = time.monotonic()
-
     assert ended(LOST) == (130, "traceweave: error: interrupted\n")
-
     assert time.monotonic() - began < 20
 
 
@@ -144,12 +140,10 @@ sys.modules["traceweave.weave"].weave = stop
 @pytest.mark.parametrize("target", ["run.duckdb", "run.tw"])
 def test_sigterm_leaves_no_draft(fixtures: Path, tmp_path: Path, target: str) -> None:
     trace = fixtures / "ddp_gloo_4ranks" / "rank0.json.gz"
-
     assert ended(STOPPED, "ingest", "--no-verdict", trace, "-o", tmp_path / target, "-q") == (
         143,
         "traceweave: error: interrupted\n",
     )
-
     assert list(tmp_path.iterdir()) == []
 
 
@@ -204,13 +198,11 @@ def test_ctrl_c_waits_for_an_import_and_is_heard_after_it(
     tmp_path: Path, ignored: bool, told: str
 ) -> None:
     (tmp_path / "pressed.py").write_text(PRESSED)
-
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED.format(ignored=ignored)],
         env={"PYTHONPATH": ":".join([*sys.path, str(tmp_path)])}, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
-
     assert (done.stdout, done.stderr) == (f"{told}ended\n", "")
 
 

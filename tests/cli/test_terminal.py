@@ -92,10 +92,8 @@ def test_csv_at_a_terminal_has_no_control_characters(
 ) -> None:
     rows = pa.table({"na\x1bme": ["\x1b[2J", "a\x07b"], "n": [1, 2]})
     piped = io.StringIO()
-
     for stream in (terminal, piped):
         monkeypatch.setattr(sys, "stdout", stream)
         print_rows(rows.to_reader(), Printing("csv"))
-
     assert terminal.getvalue() == "na\\x1bme,n\n\\x1b[2J,1\na\\x07b,2\n"
     assert piped.getvalue() == "na\x1bme,n\n\x1b[2J,1\na\x07b,2\n"

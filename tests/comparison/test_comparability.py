@@ -79,7 +79,6 @@ OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
 )
 def test_every_fact_by_itself(change: dict[str, Any], fact: str, verdict: str) -> None:
     found = compare_facts(RUN, replace(RUN, **change))
-
     verdicts = {one.fact: one.verdict for one in found.facts}
     assert verdicts.pop(fact) == verdict
     assert set(verdicts.values()) == {"comparable"}
@@ -92,7 +91,6 @@ def test_every_fact_by_itself(change: dict[str, Any], fact: str, verdict: str) -
 def test_what_neither_run_says_is_named_or_left_out() -> None:
     unknown = replace(RUN, world_size=None, hosts=(), nccl_versions=(), arithmetic=(), settings=())
     found = compare_facts(unknown, unknown)
-
     assert found.sentences == (
         "Comparable: nothing that was recorded speaks against it.",
         "Not known of both runs: world size.",
@@ -103,21 +101,18 @@ def test_what_neither_run_says_is_named_or_left_out() -> None:
 
 def test_without_steps_only_whole_recordings_stand_side_by_side() -> None:
     found = compare_facts(*[replace(RUN, step_sources=())] * 2)
-
     assert found.verdict == "with care"
     assert "lengths say when the profiler was stopped" in found.sentences[0]
 
 
 def test_collectives_of_one_run_only_are_said_to_be_that() -> None:
     found = compare_facts(RUN, replace(RUN, collectives={}))
-
     assert "collectives in base only (ranks communicate in another way)" in found.sentences[0]
 
 
 def test_a_recording_beside_itself_is_said_to_be_the_same() -> None:
     run = replace(RUN, moments=((0, 10, 90), (1, 12, 88)))
     other = replace(RUN, moments=((0, 10, 90), (1, 12, 89)))
-
     assert compare_facts(run, run).sentences[0].startswith("Both are the same recording")
     # one rank ended later; nothing is known of either
     assert not compare_facts(run, other).same
@@ -127,14 +122,12 @@ def test_a_recording_beside_itself_is_said_to_be_the_same() -> None:
 @nightly
 def test_a_real_run_beside_itself_is_the_same(fixtures: Path, database_of: DatabaseOf) -> None:
     straggler, other = (fixtures / f"ddp_gloo_{name}" for name in ("straggler", "4ranks"))
-
     assert comparability(database_of, straggler, straggler).same
     assert not comparability(database_of, straggler, other).same
 
 
 def test_a_file_that_ends_early_is_named() -> None:
     found = compare_facts(replace(RUN, in_part=(0, 1)), replace(RUN, in_part=(1,)))
-
     named = "files of ranks 0, 1 end early in base; the file of rank 1 ends early in new"
     assert named in " ".join(found.sentences)
 
@@ -144,7 +137,6 @@ def test_two_schedules_of_one_pipeline_are_comparable(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:
     found = comparability(database_of, *(fixtures / f"pipeline_{s}" for s in ("1f1b", "gpipe")))
-
     assert found.sentences == ("Comparable: nothing that was recorded speaks against it.",)
 
 
@@ -153,7 +145,6 @@ def test_what_one_of_two_recordings_has_besides_asks_for_care(
 ) -> None:
     names = ("ddp_gloo_4ranks", "ddp_gloo_straggler")
     found = comparability(database_of, *(fixtures / name for name in names))
-
     assert found.sentences == (
         "Comparable with care: memory events recorded in base only"
         " (recording it takes time of the host).",
@@ -182,7 +173,6 @@ def test_another_model_on_more_ranks_is_another_program(
 ) -> None:
     names = ("megatron_tp2", "megatron_tp8")
     found = comparability(database_of, *(corpus / "kineto" / name for name in names))
-
     assert found.against == "GPU model, world size, compute in common"
     models = [(one.base, one.new) for one in found.facts if one.fact == "GPU model"]
     assert models == [("Tesla V100-PCIE-32GB", "NVIDIA A100-SXM4-80GB")]
@@ -225,7 +215,6 @@ def test_one_job_recorded_twice_is_comparable(database_of: DatabaseOf, corpus: P
 def test_a_run_without_work_cannot_be_compared() -> None:
     with run_of() as run, run_of(change=lambda b: b.con.execute("DELETE FROM base.gpu_ops")) as no:
         found = can_be_compared(run, no)
-
     assert found.against == "work"
     assert found.reasons == "the run: no work was recorded that could be compared"
 
@@ -248,7 +237,6 @@ def test_a_change_counts_from_the_smallest_one_on(
     steady: Steady, more: int, smallest_change: float, verdict: str
 ) -> None:
     found = compare_runs(steady(0), steady(more), smallest_change=smallest_change)
-
     assert found.verdict == verdict
     [mean, _] = found.table("step").to_pylist()
     assert mean["difference_ns"] == more
@@ -278,7 +266,6 @@ def comparability(database_of: DatabaseOf, base: Path, new: Path) -> Comparabili
 def test_versions_and_switches_that_differ_are_named() -> None:
     other = replace(RUN, settings=(("NCCL_ALGO", "Tree"), ("torch", "2.11")))
     found = compare_facts(RUN, other)
-
     assert "NCCL_ALGO Ring in base only; NCCL_ALGO Tree in new only" in found.sentences[0]
     [fact] = [one for one in found.facts if one.fact == "versions and switches"]
     assert (fact.base, fact.new) == ("NCCL_ALGO Ring", "NCCL_ALGO Tree")

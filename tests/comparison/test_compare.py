@@ -127,7 +127,6 @@ def test_steps_that_stall_by_turns_make_a_run_slower_whose_median_is_the_same() 
 def test_a_difference_within_the_spread_is_said_not_to_be_significant(base_run: Connection) -> None:
     with run_of(tuple(length + 12 for length in LENGTHS)) as new:
         found = compare_runs(base_run, new)
-
     assert found.verdict == "not significant"
     headline = "Step time: cannot tell (1.01 us instead of 1.00 us, +1.2%): the difference of"
     assert any(words.startswith(headline) for words in found.words)
@@ -137,7 +136,6 @@ def test_a_difference_within_the_spread_is_said_not_to_be_significant(base_run: 
 def test_kernels_that_come_and_go_are_named() -> None:
     with run_of(extra="old") as base, run_of(extra="new") as new:
         found = compare_runs(base, new)
-
     rows = {row["item"]: row for row in found.table("kernels").to_pylist()}
     assert {name: row["change"] for name, row in rows.items()} == {
         "old": "removed", "new": "added", "gemm": "same", "nccl": "same",
@@ -151,7 +149,6 @@ def test_kernels_that_come_and_go_are_named() -> None:
 def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
     with run_of(grid="[8,1,1]") as base, run_of(grid="[16,1,1]", gemm=420) as new:
         found = compare_runs(base, new)
-
     [gemm] = [row for row in found.table("kernels").to_pylist() if row["item"] == "gemm"]
     assert (gemm["shape"], gemm["base_ns"], gemm["new_ns"]) == ("other shapes", 400, 420)
     assert (gemm["from_calls_ns"], gemm["from_duration_ns"]) == (0, 20)
@@ -219,7 +216,6 @@ def test_waiting_that_one_run_does_not_know_is_no_change() -> None:
 def test_more_ranks_and_steps_change_nothing_per_rank_and_step(base_run: Connection) -> None:
     with run_of((1500, 1010, 990, 1000, 1005, 995, 700), ranks=4) as new:
         found = compare_runs(base_run, new)
-
     assert (found.base.ranks, found.new.ranks, found.new.count) == (2, 4, 5)
     assert set(column(found, "budget", "part", "difference_ns").values()) == {0}
     assert set(column(found, "kernels", "item", "difference_ns").values()) == {0}
@@ -270,7 +266,6 @@ def test_steps_that_count() -> None:
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=12))
 def test_rounded_parts_add_up_to_the_rounded_whole(parts: list[float]) -> None:
     rounded = _rounded_together(np.array(parts))
-
     assert rounded.sum() == round(float(np.cumsum(parts)[-1]))
     assert all(abs(whole - part) <= 1 for whole, part in zip(rounded, parts, strict=True))
 

@@ -115,7 +115,6 @@ def test_the_sleeping_rank_is_what_the_straggler_run_is_slower_by(
 @nightly
 def test_one_table_comes_in_every_format(databases: tuple[Path, Path], capsys: Captured) -> None:
     code, out, err = call(capsys, "compare", *databases, "--table", "budget", "-f", "csv")
-
     assert (code, err) == (0, "")
     rows = list(csv.DictReader(io.StringIO(out)))
     difference = [int(row["difference_ns"]) for row in rows]
@@ -128,7 +127,6 @@ def test_the_page_is_written_by_the_suffix(
     databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     page = tmp_path / "compare.html"
-
     assert call(capsys, "compare", *databases, "-o", page) == (0, "", f"wrote {page}\n")
     assert page.read_text().startswith("\n<!DOCTYPE html>") or "<!DOCTYPE html>" in page.read_text()
 
@@ -155,7 +153,6 @@ def test_json_has_everything(
     databases: tuple[Path, Path], tmp_path: Path, capsys: Captured
 ) -> None:
     code, out, _ = call(capsys, "compare", *databases, "-f", "json")
-
     assert code == 0
     found = json.loads(out)
     assert found["comparability"]["verdict"] == "with care"
@@ -170,7 +167,6 @@ def test_json_has_everything(
 @nightly
 def test_overlap_is_written_as_shares(databases: tuple[Path, Path], capsys: Captured) -> None:
     _, out, _ = call(capsys, "compare", *databases, "--table", "overlap")
-
     [hidden] = [line for line in out.splitlines() if line.startswith("communication hidden")]
     assert len(re.findall(r"\d%", hidden)) == 3
 
@@ -180,7 +176,6 @@ def test_one_file_holds_one_table(
     databases: tuple[Path, Path], capsys: Captured, more: list[str]
 ) -> None:
     code, out, err = call(capsys, "compare", *databases, *more)
-
     assert (code, out) == (2, "")
     assert "one file holds one table: name it with --table" in err
 

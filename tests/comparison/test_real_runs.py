@@ -62,7 +62,6 @@ def test_words_on_unlike_programs_are_the_reasons_and_both_step_times(
 ) -> None:
     names = ("host_pause_nccl", "host_work_nccl")
     found = traceweave.compare(*(database_of(fixtures / name) for name in names))
-
     # tables have the test; '+987.4%, significantly slower' is none of one program
     assert found.verdict == "slower"
     assert found.words == (

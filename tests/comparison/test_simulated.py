@@ -78,7 +78,6 @@ def test_another_seed_is_no_difference(
     simulated_database: Callable[[Config], Path], seed: int
 ) -> None:
     found = traceweave.compare(*(simulated_database(run_with(s)) for s in (seed, seed + 1)))
-
     assert found.comparability.verdict == "comparable"
     assert found.verdict == "same"
     assert changes(found) == []

@@ -40,7 +40,6 @@ def test_two_samples_of_three_by_hand() -> None:
 
 def test_two_samples_are_too_few_for_a_test() -> None:
     found = compare_samples([BASE[:, :2], NEW])
-
     assert found.difference == pytest.approx([50])
     assert np.isnan([found.welch_p, found.mann_whitney_p, found.hedges_g, found.low]).all()
 
@@ -48,16 +47,13 @@ def test_two_samples_are_too_few_for_a_test() -> None:
 def test_values_that_never_vary_are_equal_or_not_testable() -> None:
     same = np.full((2, 3), 7.0)
     other = np.array([[7.0] * 3, [8.0] * 3])
-
     found = compare_samples([same, other])
-
     assert found.welch_p[0] == 1
     assert np.isnan(found.welch_p[1])
 
 
 def test_a_sample_that_never_varies_is_tested_against_one_that_does() -> None:
     found = compare_samples([np.zeros((1, 3)), BASE])
-
     # t = 1000 / (10 / sqrt(3)), 2 degrees of freedom
     assert found.welch_p == pytest.approx([3.33e-5], rel=0.01)
 
@@ -68,9 +64,7 @@ def test_a_sample_that_never_varies_is_tested_against_one_that_does() -> None:
 )
 def test_swapping_the_runs_turns_the_sign_and_nothing_else(a: list[int], b: list[int]) -> None:
     left, right = np.array([a], dtype=np.float64), np.array([b], dtype=np.float64)
-
     there, back = compare_samples([left, right]), compare_samples([right, left])
-
     assert there.difference == pytest.approx(-back.difference)
     assert there.welch_p == pytest.approx(back.welch_p, nan_ok=True)
     assert there.mann_whitney_p == pytest.approx(back.mann_whitney_p)
@@ -93,7 +87,6 @@ def test_a_shift_of_many_values_is_that_of_their_quantiles(monkeypatch: pytest.M
 def test_many_tests_are_corrected_together_and_missing_ones_stay_missing() -> None:
     # 2 tests: times 2 (1 + 1/2) = 3 for the smallest, 3 / 2 for the largest
     found = adjust(np.array([0.01, np.nan, 0.04]))
-
     assert found[[0, 2]] == pytest.approx([0.03, 0.06])
     assert np.isnan(found[1])
     assert np.isnan(adjust(np.array([np.nan]))).all()

@@ -71,9 +71,7 @@ def test_no_file_has_a_name_that_promises_another_format(
     database: Path, tmp_path: Path, capsys: Captured, to: str, name: str, said: str
 ) -> None:
     target = tmp_path / name
-
     assert main(["export", str(database), "--to", to, "-o", str(target)]) == 2
-
     assert capsys.readouterr().err == f"traceweave: error: {target}: {said}\n"
     assert list(tmp_path.iterdir()) == []
 
@@ -103,10 +101,8 @@ def test_the_command_names_the_files_after_the_database(
     database: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     mine = Path(shutil.copy(database, tmp_path / "run.duckdb"))
-
     assert main(["export", str(mine)]) == 0
     assert main(["export", str(mine), "--to", "parquet"]) == 0
-
     capsys.readouterr()
     assert (tmp_path / "run.pftrace").stat().st_size > 0
     assert (tmp_path / "run-parquet" / "gpu_ops.parquet").is_file()
@@ -114,7 +110,6 @@ def test_the_command_names_the_files_after_the_database(
 
 def test_a_wrong_selection_is_one_line(database: Path, capsys: Captured) -> None:
     code = main(["export", str(database), "--ranks", "0,7"])
-
     assert code == 2
     assert capsys.readouterr().err == (
         "traceweave: error: rank 7 is not in this run; it has ranks 0-3\n"

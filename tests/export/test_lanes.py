@@ -47,7 +47,6 @@ def greedy(rows: Rows) -> list[int]:
 @cases
 def test_slices_share_a_lane_as_long_as_they_nest(rows: Rows, expected: list[int]) -> None:
     ordered = in_order(rows)
-
     assert assign(ordered) == expected
     assert all(assign(ordered, (cut,)) == expected for cut in range(len(ordered)))
 
@@ -65,13 +64,11 @@ def test_lanes_are_those_of_a_plain_sweep_however_the_rows_are_batched(
     rows: Rows, cuts: set[int]
 ) -> None:
     ordered = in_order(rows)
-
     assert assign(ordered, tuple(min(cut, len(rows)) for cut in cuts)) == greedy(ordered)
 
 
 def test_a_lane_is_never_deeper_than_perfetto_allows() -> None:
     depth = lanes.MOST_DEEP + 20
     rows = [(1, i, 10_000 - i) for i in range(depth)]
-
     assert assign(rows) == [0] * lanes.MOST_DEEP + [1] * 20
     assert assign(rows, (300,)) == assign(rows)

@@ -199,7 +199,6 @@ def test_a_launch_is_joined_with_its_op_and_says_how_long_it_took(
     small: Connection, tmp_path: Path
 ) -> None:
     ops = written(small, tmp_path).by_op()
-
     arrow = packets.LAUNCH_FLOW + 11
     assert {op: s.flows for op, s in ops.items() if s.flows} == {1: (arrow,), 11: (arrow,)}
     assert ops[1].notes == {"op_id": 1, "step": 0, "launch_delay_ns": 100}
@@ -268,7 +267,6 @@ def test_a_selection_takes_part_of_the_run(
     small: Connection, tmp_path: Path, selection: dict[str, object], ops: set[int], samples: int
 ) -> None:
     timeline = written(small, tmp_path, **selection)
-
     assert set(timeline.by_op()) == ops
     assert sum(map(len, timeline.samples.values())) == samples
     whole = written(small, tmp_path).by_op()
@@ -347,7 +345,6 @@ def test_small_batches_and_a_full_string_table_change_nothing(
         monkeypatch.setattr(packets, "MOST_STRINGS", 20)
         timeline = export(run, tmp_path)
         check_everything(run, timeline)
-
     assert {op: s.notes for op, s in timeline.by_op().items()} == {
         op: s.notes for op, s in exported.by_op().items()
     }
@@ -357,7 +354,6 @@ def test_a_run_without_events_is_a_trace_without_tracks(
     empty_run: Connection, tmp_path: Path
 ) -> None:
     timeline = written(empty_run, tmp_path)
-
     assert (timeline.slices, list(timeline.tracks)) == ([], [0])
 
 
@@ -372,7 +368,6 @@ def left_behind(con: Connection) -> list[tuple[str]]:
 @nightly
 def test_no_temporary_table_stays(small: Connection, tmp_path: Path) -> None:
     written(small, tmp_path, gaps=True)
-
     assert left_behind(small) == []
 
 
@@ -399,7 +394,6 @@ def test_a_file_that_cannot_be_written_is_said(
 ) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-
     with pytest.raises(TraceweaveError, match=r"cannot be written|is a folder"):
         write_perfetto(small, tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder"]

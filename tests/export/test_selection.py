@@ -51,7 +51,6 @@ def test_a_time_beyond_the_database_is_said() -> None:
 
 def test_ranks_are_checked_and_offsets_count_from_the_aligned_start(run: Connection) -> None:
     chosen = select(run, ranks="0-1,5", start="+1us", end=9_000)
-
     assert chosen == Selection(ranks=(0, 1, 5), start_ns=7_000, end_ns=9_000)
     assert select(run, ranks=[2, 0]).ranks == (0, 2)
 

@@ -130,7 +130,6 @@ def test_what_could_be_read_in_two_ways_stays_open(empty_run: Connection) -> Non
     _job(empty_run)
     # in step: near and far pairs, or all four of them and then near ones
     _pairs(empty_run, 20)
-
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
@@ -138,7 +137,6 @@ def test_clocks_that_differ_leave_less_to_causality(empty_run: Connection) -> No
     _job(empty_run, host=None)
     # always as much later, which clocks that lie apart explain as well
     _pairs(empty_run, 300)
-
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
@@ -147,7 +145,6 @@ def test_a_thread_of_no_listed_group_leaves_all_open(empty_run: Connection) -> N
     _pairs(empty_run, 300)
     for thread in (5, 6, 7):  # of groups that were given up before the trace was written
         _call(empty_run, 0, thread, 30_000 + thread, 30_100, op="barrier")
-
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
@@ -159,7 +156,6 @@ def test_a_rank_whose_recording_ended_early_belongs_to_the_groups_all_the_same(
     # the last two calls are the only ones of all ranks: rank 3 has stopped by then
     for rank in range(3):
         _call(empty_run, rank, 0, 21_000, 21_050, op="barrier")
-
     found = _told(empty_run)
     assert (0, "world", [[0, 1, 2, 3]], 3) in found
     assert (1, "near", PAIRS_NEAR, 40) in found
@@ -188,7 +184,6 @@ def test_calls_that_records_name_are_left_to_them(empty_run: Connection) -> None
         "UPDATE base.collective_calls SET group_name = 'recorded', seq = call_id // 4,"
         " group_ranks = [0, 1, 2, 3]"
     )
-
     assert {group for _, group, *_ in _told(empty_run)} == {"recorded"}
 
 
@@ -199,7 +194,6 @@ def test_one_rank_alone_proves_nothing(empty_run: Connection) -> None:
         _call(empty_run, 0, n % 2, 1_000 * n + 800, 1_000 * n + 850)
     for table in ("base.collective_calls", "base.rank_sources", "base.listed_groups"):
         empty_run.execute(f"DELETE FROM {table} WHERE rank <> 0")
-
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 
@@ -276,7 +270,6 @@ def test_threads_that_begin_after_a_pause_may_serve_a_group_that_is_not_listed(
         _pause(empty_run, rank, -500, 400)  # too short to make a group in
     _pause(empty_run, 1, -1_500, 600)  # of this rank alone
     assert _told(empty_run)[2] == (3, "far", PAIRS_FAR, 40)
-
     for rank in (0, 2, 3):
         _pause(empty_run, rank, -1_500, 600)
     assert {group for _, group, *_ in _told(empty_run)} == {None}
@@ -303,7 +296,6 @@ def test_in_step_0_a_job_may_set_itself_up(empty_run: Connection) -> None:
     _job(empty_run)
     _pairs(empty_run, 300, rest_us=2_000)
     _steps(empty_run, first=0)
-
     assert {group for _, group, *_ in _told(empty_run)} == {None}
 
 

@@ -146,7 +146,6 @@ def test_what_may_not_be_read_is_reported_and_the_rest_loaded(open_folder: Path)
 def test_content_decides_and_not_the_suffix(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(trace(0))
     (tmp_path / "packed.json").write_bytes(gzip.compress(trace(1)))
-
     assert ingest(tmp_path, tmp_path / "run.duckdb").ok
 
 
@@ -182,7 +181,6 @@ def test_a_bomb_is_refused_after_little_of_it(tmp_path: Path) -> None:
     bomb = tmp_path / "bomb.json.gz"
     packed = gzip.compress(bytes(64 << 20), 9)
     bomb.write_bytes(gzip.compress(b'{"schemaVersion":1,"traceEvents":[') + packed * 32)
-
     began = time.process_time()
     with pytest.raises(InputError, match="as gzip bombs do"):
         ingest(bomb, tmp_path / "run.duckdb")

@@ -84,7 +84,6 @@ def test_no_value_makes_a_file_fail_or_an_event_vanish(
     top: dict[str, Any], events: list[dict[str, Any]], load: Load, con: duckdb.DuckDBPyConnection
 ) -> None:
     outcome = load(json.dumps({**top, "traceEvents": events}).encode())
-
     assert outcome.refused is None
     assert outcome.damaged is None
     assert outcome.read == len(events)

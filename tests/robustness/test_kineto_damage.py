@@ -161,9 +161,7 @@ ROWS = [*LAYOUT, *VALUES, *TOP, *FOREIGN]
 @pytest.mark.parametrize("row", at_once(ROWS, *ROWS[::14]), ids=[row[0] for row in ROWS])
 def test_a_damaged_file_has_its_promised_outcome(row: Row, load: Load, con: Connection) -> None:
     _, data, kind, read, stored = row
-
     outcome = load(data)
-
     assert (outcome.kind, outcome.read, outcome.stored) == (kind, read, stored), outcome
     assert outcome.read == outcome.stored + sum(issue.count for issue in outcome.issues)
     if kind == "refused":
@@ -179,7 +177,6 @@ def test_mended_names_are_what_was_meant(load: Load, con: Connection) -> None:
         rb'"C:\path\\new\u00e9"', b'"say "hi" now"', rb'"a \ud800 b"', b'"NaN, NaN]"', b'"\xe9"',
     ]  # fmt: skip
     load(document(*(event(name=name, args=b'{"x":NaN}') for name in names)))
-
     assert con.execute("SELECT name, args FROM base.host_ops ORDER BY op_id").fetchall() == [
         (name, '{"x":null}')
         for name in ("C:\\path\\new\u00e9", 'say "hi" now', "a \ufffd b", "NaN, NaN]", "\ufffd")
@@ -193,9 +190,7 @@ def test_events_out_of_order_are_loaded_like_ordered_ones(load: Load, con: Conne
     load(lines(*events))
     ordered = con.execute(query).fetchall()
     random.Random(1).shuffle(events)
-
     outcome = load(lines(*events))
-
     assert (outcome.kind, outcome.stored) == ("fully", 300)
     assert con.execute(query).fetchall() == ordered
 
@@ -203,9 +198,7 @@ def test_events_out_of_order_are_loaded_like_ordered_ones(load: Load, con: Conne
 def test_phases_nobody_knows_are_kept(load: Load, con: Connection) -> None:
     phases = ["Z", "", "P", "N", "b", "e", "S", "(", 5, True, [1], {"a": 1}]
     events = [{"ph": phase, "cat": "c", "name": "n", "ts": 5, "args": {"x": 1}} for phase in phases]
-
     outcome = load(lines(*events, {"ph": None, "ts": 5}))
-
     assert (outcome.read, outcome.stored) == (13, 12)
     assert con.execute("SELECT count(*) FROM other_events").fetchall() == [(12,)]
     assert [(issue.kind, issue.count) for issue in outcome.issues] == [("no phase", 1)]
@@ -218,9 +211,7 @@ def test_an_event_too_large_is_left_out_and_counted(
 ) -> None:
     monkeypatch.setattr(stream.EventStream.__init__, "__defaults__", (None, 1 << 16, 1 << 18, None))
     huge = event(args=b'{"a":"' + b"x" * (1 << 20) + b'"}')
-
     outcome = load(pack(document(GOOD, huge, GOOD, GOOD)))
-
     assert (outcome.read, outcome.stored) == (4, 3)
     assert [(issue.kind, issue.count) for issue in outcome.issues] == [("damaged event", 1)]
     assert outcome.damaged == "an event is larger than 64 MiB"
@@ -258,7 +249,6 @@ def test_a_huge_value_beside_the_events_is_one_line_at_once(
 @nightly
 def test_a_large_value_beside_the_events_is_no_obstacle(load: Load) -> None:
     outcome = load(document(GOOD, top=b'"schemaVersion":1,"note":"%b",' % (b"x" * (20 << 20))))
-
     assert (outcome.kind, outcome.stored) == ("fully", 1)
 
 
@@ -267,13 +257,11 @@ def test_a_large_value_beside_the_events_is_no_obstacle(load: Load) -> None:
 def test_many_keys_that_look_like_the_array_cost_few_looks(load: Load, keys: int) -> None:
     """They take more than a block, after which the array comes."""
     began = time.process_time()
-
     outcome = load(
         document(
             GOOD, top=b'"schemaVersion":1,"a":{"b":[%b]},' % (b'{"traceEvents":[]},' * keys + b"0")
         )
     )
-
     assert (outcome.kind, outcome.stored) == ("fully", 1)
     assert time.process_time() - began < 20
 

@@ -34,7 +34,6 @@ def accounted(outcome: Outcome) -> bool:
 def test_a_cut_export(load: Load, export: bytes, share: float, packed: bool) -> None:
     data = gzip.compress(export, 1) if packed else export
     outcome = load(data[: int(len(data) * share)], "report.sqlite")
-
     assert outcome.refused or outcome.damaged
     assert accounted(outcome)
     if share > 0.6:
@@ -75,7 +74,6 @@ def test_an_export_that_another_program_holds_open(
     with closing(sqlite3.connect(path)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         outcome = load(change(export), "report.sqlite")
-
     assert (outcome.kind, outcome.stored) == ("fully", 3157)
 
 
@@ -96,9 +94,7 @@ def test_foreign_databases_are_refused_or_give_nothing(
     path = tmp_path / "foreign.sqlite"
     with closing(sqlite3.connect(path)) as con:
         con.executescript(script)
-
     outcome = load(path.read_bytes(), "copy.sqlite")
-
     assert outcome.refused is not None or outcome.stored == 0
     assert accounted(outcome)
 
@@ -121,9 +117,7 @@ def without_first_page(path: Path, table: str) -> bytes:
 )  # fmt: skip
 def test_the_table_of_a_damaged_page_is_named(load: Load, fixtures: Path, table: str) -> None:
     damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)
-
     outcome = load(damaged, "report.sqlite")
-
     assert outcome.damaged == f"{table}: database disk image is malformed"
     assert accounted(outcome)
     assert outcome.stored == 3157 or table == "OSRT_API"
@@ -155,8 +149,6 @@ def test_what_a_damaged_page_held_is_not_known_if_it_held_events(
 ) -> None:
     damaged = without_first_page(fixtures / "ddp_gloo_nsys" / "ddp_4ranks.sqlite", table)
     (tmp_path / "report.sqlite").write_bytes(damaged)
-
     [source] = traceweave.ingest(tmp_path / "report.sqlite", tmp_path / "run.duckdb").sources
-
     assert (source.status, source.cut_short) == ("partial", lacks_events)
     assert (source.message or "").endswith("is not known") == lacks_events

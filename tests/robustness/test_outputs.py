@@ -30,12 +30,10 @@ def names(folder: Path) -> list[str]:
 def test_an_output_that_fails_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "out"
     target.write_text("old")
-
     with pytest.raises(TypeError), whole_file(target, None) as file:
         file.writelines([b"half", None])  # type: ignore[list-item]
     with pytest.raises(InputError), whole_folder(tmp_path / "folder", FileKind.TEXT) as folder:
         (folder / "none" / "a").touch()
-
     assert names(tmp_path) == ["out"]
     assert target.read_text() == "old"
 
@@ -47,9 +45,7 @@ def test_only_what_dead_processes_left_for_this_output_is_removed(tmp_path: Path
     other = dead.with_name(dead.name.replace(".out.", ".output."))
     for path in (mine, dead, other):
         path.touch()
-
     write_whole(target, b"new", None)
-
     assert names(tmp_path) == sorted([mine.name, other.name, "out"])
 
 
@@ -58,9 +54,7 @@ def test_an_output_keeps_its_permissions_and_a_link_stays_a_link(tmp_path: Path)
     private.write_text("old")
     private.chmod(0o600)
     link.symlink_to(private)
-
     write_whole(link, b"new", None)
-
     assert link.is_symlink()
     assert private.read_bytes() == b"new"
     assert stat.S_IMODE(private.stat().st_mode) == 0o600
@@ -70,7 +64,6 @@ def test_an_output_keeps_its_permissions_and_a_link_stays_a_link(tmp_path: Path)
 def test_what_cannot_be_written_is_one_line_with_a_way_out(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
-
     with pytest.raises(InputError, match=r"cannot be written: .*; name another place"):
         write_whole(tmp_path / name, b"new", None)
     assert names(tmp_path) == ["file", "folder"]
@@ -78,9 +71,7 @@ def test_what_cannot_be_written_is_one_line_with_a_way_out(tmp_path: Path, name:
 
 def test_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
     target = tmp_path / ("é" * 127)
-
     write_whole(target, b"new", None)
-
     assert names(tmp_path) == [target.name]
 
 
@@ -106,10 +97,8 @@ def test_the_folder_that_the_caller_works_in_stays_the_same(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = tmp_path.stat().st_ino
-
     with whole_folder(Path(), FileKind.TEXT) as draft:
         (draft / "a").write_text("new")
-
     assert tmp_path.stat().st_ino == before
     assert names(tmp_path) == ["a"]
 
@@ -132,7 +121,6 @@ def through(pipe: Path, arguments: list[str]) -> bytes:
 def test_a_named_pipe_gets_rows_as_they_come(tmp_path: Path, database: Path) -> None:
     pipe = tmp_path / "pipe"
     sql = "SELECT a FROM range(3) AS t(a)"
-
     assert through(pipe, ["query", str(database), sql, "-f", "csv", "-o", str(pipe)]) == (
         b"a\n0\n1\n2\n"
     )
@@ -143,10 +131,8 @@ def test_a_named_pipe_gets_parquet_and_the_timeline(tmp_path: Path, database: Pa
     rows, timeline, file = tmp_path / "rows", tmp_path / "timeline", tmp_path / "run.pftrace"
     sql = "SELECT a FROM range(3) AS t(a)"
     main(["export", str(database), "-o", str(file)])
-
     data = through(rows, ["query", str(database), sql, "-f", "parquet", "-o", str(rows)])
     traced = through(timeline, ["export", str(database), "-o", str(timeline)])
-
     (tmp_path / "rows.parquet").write_bytes(data)
     assert pq.read_table(tmp_path / "rows.parquet").column("a").to_pylist() == [0, 1, 2]
     assert traced == file.read_bytes()

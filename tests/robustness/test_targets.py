@@ -47,21 +47,17 @@ def test_a_kill_at_any_moment_leaves_the_old_or_the_new_run(
     tmp_path: Path, small: list[Path], name: str
 ) -> None:
     rounds = Rounds(tmp_path, small[:1], small, seed=3, name=name)
-
     # an interrupt cleans up after itself; what a kill leaves, the next ingest removes
     for number in (signal.SIGINT, signal.SIGINT, signal.SIGKILL, signal.SIGKILL):
         rounds.round(number)
-
     rounds.clean()
 
 
 @nightly
 def test_two_ingests_into_one_target_at_once(tmp_path: Path, small: list[Path]) -> None:
     database = tmp_path / "run.duckdb"
-
     children = [start([path], database) for path in small]
     said = [child.communicate()[1] for child in children]
-
     assert [child.returncode for child in children] == [0, 0], said
     with open_database(database) as con:
         assert con.execute("SELECT rank FROM ranks").fetchall() in ([(0,)], [(1,)])
@@ -221,12 +217,10 @@ def test_damaged_rows_are_one_line_in_every_command(
 def test_nothing_is_left_of_an_ingest_that_is_refused(tmp_path: Path, small: list[Path]) -> None:
     write(tmp_path / "foreign.json", rank=0)
     shutil.copy(small[0], tmp_path / "other.json")
-
     done = subprocess.run(
         [*RUN, "ingest", "foreign.json", "-o", "run.duckdb"],
         cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
-
     assert done.returncode == 3
     assert done.stderr.startswith("traceweave: error: foreign.json: no trace that can be read (")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["foreign.json", "other.json"]

@@ -52,9 +52,7 @@ def test_a_real_trace_cut_at_any_byte_gives_every_event_before_the_cut(
         with pytest.raises(InputError, match="no traceEvents array"):
             whole_events(text[:cut], block_bytes)
         return
-
     found, stream = whole_events(text[:cut], block_bytes)
-
     assert found == events[: sum(end <= cut for end in ends)]
     ended = cut > text.index(b"]", ends[-1])
     assert stream.damaged == (None if ended else "the file ends inside its traceEvents array")
@@ -89,7 +87,6 @@ def test_a_gzip_with_a_wrong_byte_loses_at_most_what_follows_it(data: st.DataObj
     packed[at] ^= data.draw(st.integers(1, 255))
     stream = EventStream(io.BytesIO(bytes(packed)), block_bytes=1 << 16)
     text = b",".join(stream.blocks())
-
     before = len(events) * (at - SLICE_PACKED_BYTES) // len(packed) // 2
     assert json.loads(b"[" + text[: text.index(b"\n  },", len(text) // 8)] + b"}]")
     assert text.count(b"\n  }") >= before

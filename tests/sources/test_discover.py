@@ -105,7 +105,6 @@ def test_a_file_that_is_named_a_trace_but_is_none_is_broken(tmp_path: Path) -> N
 def test_globs_are_expanded_and_a_path_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "node0" / "rank0.json", rank=0)
     write(tmp_path / "node1" / "rank1.json", rank=1)
-
     assert ranks_of(look(tmp_path / "node*" / "*.json")) == {"rank0.json": [0], "rank1.json": [1]}
     with pytest.raises(InputError, match="no such file or folder, and no file matches it"):
         look(tmp_path / "none*")
@@ -113,7 +112,6 @@ def test_globs_are_expanded_and_a_path_that_leads_nowhere_is_an_error(tmp_path: 
 
 def test_nothing_to_read_is_an_error_that_says_what_was_there(tmp_path: Path) -> None:
     (tmp_path / "readme.md").write_text("hello")
-
     with pytest.raises(InputError, match=r"no trace that can be read \(readme.md: not a trace\)"):
         look(tmp_path)
 
@@ -121,9 +119,7 @@ def test_nothing_to_read_is_an_error_that_says_what_was_there(tmp_path: Path) ->
 def test_a_report_is_left_alone_if_its_export_lies_beside_it(tmp_path: Path) -> None:
     write(tmp_path / "run.sqlite", rank=0)
     (tmp_path / "run.nsys-rep").write_bytes(b"binary")
-
     found = look(tmp_path)
-
     assert ranks_of(found) == {"run.sqlite": [0]}
     assert found.passed_over == (
         PassedOver(tmp_path / "run.nsys-rep", "its export run.sqlite is read instead"),
@@ -136,9 +132,7 @@ def test_a_report_without_nsys_names_the_command_to_run(
     monkeypatch.setenv("PATH", str(tmp_path))
     write(tmp_path / "rank0.json", rank=0)
     (tmp_path / "run.nsys-rep").write_bytes(b"binary")
-
     found = discover([tmp_path], (Tiny(),), tmp_path / "scratch")
-
     (broken,) = found.broken
     assert (broken.path.name, broken.format) == ("run.nsys-rep", "nsys")
     assert "nsys export --type=sqlite" in broken.reason
@@ -159,9 +153,7 @@ def test_numbers_that_count_files_as_ranks(names: list[str], numbers: list[int] 
 
 def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_path: Path) -> None:
     write(tmp_path / "rank5.json", rank=3, rank_source="distributedInfo")
-
     found = look(tmp_path)
-
     assert ranks_of(found) == {"rank5.json": [3]}
     assert found.notes == (
         "rank5.json: named as rank 5, but the trace itself says 3 and is used; --rank overrides it",
@@ -171,9 +163,7 @@ def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_p
 def test_a_folder_names_the_rank_of_what_is_in_it(tmp_path: Path) -> None:
     write(tmp_path / "rank_9_study" / "rank_0" / "trace.json")
     write(tmp_path / "rank_9_study" / "rank_1" / "trace.json")
-
     found = look(tmp_path / "rank_9_study")
-
     assert [s.trace.processes[0].rank for s in found.sources] == [0, 1]
 
 
@@ -184,7 +174,6 @@ def test_numbers_are_ranks_only_below_the_world_size_and_of_different_processes(
     write(tmp_path / "big" / "t_1.json", pid=2, world_size=1)
     write(tmp_path / "windows" / "t_0.json", pid=1, at=(0, 1))
     write(tmp_path / "windows" / "t_1.json", pid=1, at=(5, 6))
-
     with pytest.raises(InputError, match=r"no rank in t_0.json, t_1.json.*--rank t_0.json=N"):
         look(tmp_path / "big")
     assert ranks_of(look(tmp_path / "windows")) == {"t_0.json": [0], "t_1.json": [0]}
@@ -192,9 +181,7 @@ def test_numbers_are_ranks_only_below_the_world_size_and_of_different_processes(
 
 def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
     write(tmp_path / "trace.json")
-
     found = look(tmp_path)
-
     assert ranks_of(found) == {"trace.json": [0]}
     assert found.notes == ("trace.json: no rank in the trace or its name; it is taken as rank 0",)
 
@@ -202,7 +189,6 @@ def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
 def test_a_trace_without_rank_among_several_is_an_error_with_both_ways_out(tmp_path: Path) -> None:
     write(tmp_path / "rank0.json", rank=0)
     write(tmp_path / "other.json")
-
     with pytest.raises(
         InputError, match=r"no rank in other.json.*--rank other.json=N.*--rank-from"
     ):
@@ -232,7 +218,6 @@ def test_traces_that_are_copies_of_another_rank_are_named(tmp_path: Path) -> Non
         write(path)
     write(four, at=(0, 2))
     assert four.stat().st_size == one.stat().st_size
-
     assert look(tmp_path).notes == (
         f"2 files are copies, byte for byte ({two} of {one}): the same work counts as that of"
         " several ranks",
@@ -241,7 +226,6 @@ def test_traces_that_are_copies_of_another_rank_are_named(tmp_path: Path) -> Non
 
 def test_a_rank_for_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "a.json")
-
     with pytest.raises(InputError, match=r"--rank b.json=...: no trace of this name here"):
         look(tmp_path, rules=RankRules({"b.json": (1,)}))
     with pytest.raises(InputError, match=r"--rank-from gpu\(.*\): matches no path here; .*a.json"):
@@ -257,9 +241,7 @@ def test_a_pattern_that_cannot_serve_is_refused() -> None:
 
 def test_a_report_of_several_processes_is_numbered_or_told(tmp_path: Path) -> None:
     write_report(tmp_path / "node.sqlite", [{"pid": 10}, {"pid": 11}])
-
     told = look(tmp_path, rules=RankRules({"node.sqlite": (4, 5)}))
-
     assert ranks_of(look(tmp_path)) == {"node.sqlite": [0, 1]}
     assert ranks_of(told) == {"node.sqlite": [4, 5]}
     with pytest.raises(InputError, match="holds 2 processes, --rank gives 1 rank;"):
@@ -270,7 +252,6 @@ def test_a_name_beats_being_the_only_process_of_a_report(tmp_path: Path) -> None
     guess = {"rank": 0, "rank_source": "order of devices in the report"}
     write(tmp_path / "rank0.sqlite", pid=1, **guess)
     write(tmp_path / "rank1.sqlite", pid=2, **guess)
-
     assert ranks_of(look(tmp_path)) == {"rank0.sqlite": [0], "rank1.sqlite": [1]}
 
 
@@ -289,7 +270,6 @@ NO_RANK = "no rank in the trace or its name; it is taken as rank 0"
 )  # fmt: skip
 def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[int]) -> None:
     found = discover([corpus / "kineto" / folder], (kineto,), Path("unused"))
-
     assert [s.trace.processes[0].rank for s in found.sources] == ranks
     expected = 1 if folder in ("no_rank", "triton") else 0
     assert sum(note.endswith(NO_RANK) for note in found.notes) == expected
@@ -297,5 +277,4 @@ def test_real_folders_give_their_ranks(corpus: Path, folder: str, ranks: list[in
 
 def test_a_real_utf16_file_is_missed(corpus: Path) -> None:
     path = corpus / "kineto" / "odd" / "utf16_empty.pt.trace.json"
-
     assert find([path.parent], (kineto,)) == [Broken(path, "kineto", UTF_16)]

@@ -30,7 +30,6 @@ EVENT = {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 7, "tid": 1, "ts": 2, 
 def test_the_head_of_a_recording_tells_what_the_whole_tells_but_its_end(path: Path) -> None:
     whole = probe(path, with_times=True)
     head = probe(path, with_times=False)
-
     assert whole.first_ns is not None
     if whole.processes[0].rank is None:
         assert head == whole
@@ -73,18 +72,14 @@ def test_a_host_is_read_only_from_a_name_that_the_handler_of_torch_gives(
     path = tmp_path / name
     events = json.dumps({"schemaVersion": 1, "traceEvents": [EVENT]}).encode()
     path.write_bytes(gzip.compress(events) if path.suffix == ".gz" else events)
-
     (process,) = probe(path).processes
-
     assert (process.host, process.pid) == (host, 7)
 
 
 def test_the_process_of_a_name_stands_in_for_events_that_name_none(tmp_path: Path) -> None:
     path = tmp_path / "node-7_8.1698957662168769395.pt.trace.json"
     path.write_text(json.dumps({"traceEvents": [{"ph": "X", "name": "op", "ts": 1, "dur": 1}]}))
-
     (process,) = probe(path).processes
-
     assert (process.host, process.pid) == ("node-7", 8)
 
 
@@ -115,7 +110,6 @@ def test_what_is_no_rank_is_said_also_where_no_name_decides(tmp_path: Path) -> N
     for name, rank in (("a", 0), ("b", -1)):
         top = {"schemaVersion": 1, "distributedInfo": {"rank": rank}, "traceEvents": [EVENT]}
         (tmp_path / f"{name}.json").write_text(json.dumps(top))
-
     with pytest.raises(InputError, match=r"b\.json: its distributedInfo says rank -1.*--rank b"):
         discover([tmp_path], known_formats(), tmp_path)
 
@@ -132,9 +126,7 @@ def test_a_file_without_events_has_no_process(tmp_path: Path) -> None:
     top = {"schemaVersion": 1, "distributedInfo": {"rank": 3, "world_size": 4}}
     path = tmp_path / "t.json"
     path.write_text(json.dumps({**top, "traceEvents": []}))
-
     trace = probe(path)
-
     assert trace.processes == ()
     assert trace.notes == ("it holds no events: nothing of rank 3 was recorded",)
 

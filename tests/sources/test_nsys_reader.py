@@ -110,7 +110,6 @@ def test_an_export_that_unpacks_to_too_much_is_read_if_it_is_trusted(
     plain = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)
     packed = tmp_path / "e.sqlite.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes(), 9))
-
     with pytest.raises(InputError, match="if you trust it, use --trust-packed"):
         ingest(packed, tmp_path / "run.duckdb")
     result = ingest(packed, tmp_path / "run.duckdb", trust_packed=True)

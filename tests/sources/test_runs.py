@@ -31,9 +31,7 @@ def test_windows_of_one_process_belong_together(tmp_path: Path) -> None:
         at = (100 * window, 100 * window + 1)
         for rank in range(2):
             write(tmp_path / f"r{rank}_w{window}.json", at, rank=rank, pid=50 + rank, host="a")
-
     found = look(tmp_path)
-
     assert [(s.trace.path.name, len(found.runs)) for s in found.sources] == [
         (f"r{rank}_w{window}.json", 1) for rank in range(2) for window in range(3)
     ]
@@ -42,10 +40,8 @@ def test_windows_of_one_process_belong_together(tmp_path: Path) -> None:
 def test_two_files_that_claim_a_rank_for_overlapping_times_are_an_error(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", (0, 10), rank=0, pid=1)
     other = write(tmp_path / "other.json", (5, 15), rank=0, pid=1)
-
     with pytest.raises(InputError) as error:
         look(tmp_path)
-
     assert str(error.value) == (
         f"{one} and {other} both claim rank 0 for overlapping times; keep one of them, or say who"
         " is who with --rank other.json=N or --rank-from REGEX"
@@ -61,10 +57,8 @@ def two_runs(folder: Path) -> None:
 
 def test_two_runs_in_one_folder_are_refused_with_a_way_to_choose(tmp_path: Path) -> None:
     two_runs(tmp_path)
-
     with pytest.raises(InputError) as error:
         look(tmp_path)
-
     assert str(error.value) == (
         "2 runs lie here (rank 0 is claimed by two processes), and they are never woven together;"
         " choose one with --run N, or say --one-run if they are one:"
@@ -75,9 +69,7 @@ def test_two_runs_in_one_folder_are_refused_with_a_way_to_choose(tmp_path: Path)
 
 def test_the_chosen_run_is_read_and_the_other_passed_over(tmp_path: Path) -> None:
     two_runs(tmp_path)
-
     found = look(tmp_path, run=2)
-
     assert list(ranks_of(found)) == ["b0.json", "b1.json", "b2.json", "b3.json"]
     assert {item.reason for item in found.passed_over} == {"belongs to run 1, not to run 2"}
     with pytest.raises(UsageError, match="--run 3: no such run; there are:\n  run 1"):
@@ -88,7 +80,6 @@ def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
     for name, rank, size in [("before", 0, 8), ("after", 1, 2)]:
         (tmp_path / name).mkdir()
         write(tmp_path / name / "t.json", (0, 2), rank=rank, pid=rank + 1, world_size=size)
-
     with pytest.raises(InputError, match=r"2 runs lie here \(world sizes 2 and 8\)") as error:
         look(tmp_path)
     assert re.findall(r"UTC, (.*)", str(error.value)) == ["after/t.json", "before/t.json"]
@@ -99,7 +90,6 @@ def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
 def test_clocks_of_hosts_may_be_minutes_apart(tmp_path: Path, apart: int) -> None:
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
     write(tmp_path / "b.json", (apart, apart + 2), rank=1, pid=1, host="b")
-
     assert ranks_of(look(tmp_path)) == {"a.json": [0], "b.json": [1]}
 
 
@@ -111,7 +101,6 @@ def test_recordings_hours_apart_without_a_process_in_common_are_two_runs(
 ) -> None:
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
     write(tmp_path / "b.json", (apart + 2, apart + 4), rank=1, pid=1, host="b")
-
     with pytest.raises(InputError, match=rf"recorded {words} apart, with no process in common"):
         look(tmp_path)
 
@@ -120,7 +109,6 @@ def test_windows_hours_apart_are_one_run_if_they_share_a_process(tmp_path: Path)
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
     write(tmp_path / "b.json", (18_000, 18_002), rank=0, pid=1, host="a")
     write(tmp_path / "c.json", (18_000, 18_002), rank=1, pid=2, host="a")
-
     assert list(ranks_of(look(tmp_path))) == ["a.json", "b.json", "c.json"]
 
 
@@ -128,7 +116,6 @@ def test_the_same_process_id_years_later_is_another_process(tmp_path: Path) -> N
     for name, start in (("a", 0), ("b", 10**8)):
         for rank in range(2):
             write(tmp_path / f"{name}{rank}.json", (start, start + 2), rank=rank, pid=7 + rank)
-
     with pytest.raises(InputError, match="rank 0 is claimed by two processes"):
         look(tmp_path)
 
@@ -137,7 +124,6 @@ def test_clocks_that_count_from_a_boot_are_beside_those_of_the_wall(tmp_path: Pa
     write(tmp_path / "boot.json", (-1_699_990_000, -1_699_980_000), rank=0, pid=1)
     write(tmp_path / "later.json", (-1_600_000_000, -1_599_990_000), rank=1, pid=2)
     write(tmp_path / "wall.json", (0, 2), rank=2, pid=3)
-
     assert len(look(tmp_path).sources) == 3
 
 
@@ -145,7 +131,6 @@ def test_a_trace_between_the_windows_of_others_is_of_their_run(tmp_path: Path) -
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1)
     write(tmp_path / "b.json", (9000, 9002), rank=1, pid=2)
     write(tmp_path / "c.json", (18_000, 18_002), rank=0, pid=1)
-
     assert len(look(tmp_path).sources) == 3
 
 
@@ -155,7 +140,6 @@ def test_what_a_job_has_once_tells_runs_apart(
 ) -> None:
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1, **one)
     write(tmp_path / "b.json", (0, 2), rank=1, pid=2, **other)
-
     if reason is None:
         assert len(look(tmp_path).runs) == 1
     else:
@@ -175,7 +159,6 @@ def test_what_is_concluded_of_nccl_tells_no_runs_apart(format_: str, told: set[s
 def test_one_run_does_not_settle_who_a_rank_is_at_one_time(tmp_path: Path) -> None:
     for name in "ab":
         write(tmp_path / f"{name}.json", (0, 2), rank=0, pid=ord(name), gpu_name=name)
-
     with pytest.raises(InputError, match="both claim rank 0 for overlapping times"):
         look(tmp_path, one_run=True)
 
@@ -246,20 +229,17 @@ def test_real_ranks_hours_apart_are_two_runs(corpus: Path, tmp_path: Path) -> No
 
 def test_real_ranks_minutes_apart_are_one_run(corpus: Path, tmp_path: Path) -> None:
     ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(40 * MINUTE))
-
     assert found(tmp_path) == [0, 1, 2, 3]
 
 
 @nightly
 def test_real_windows_of_the_same_processes_are_one_run(corpus: Path, tmp_path: Path) -> None:
     ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(6 * HOUR), also=True)
-
     assert found(tmp_path) == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
 def test_the_same_job_years_later_is_another_run(corpus: Path, tmp_path: Path) -> None:
     ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(2 * YEAR), also=True)
-
     with pytest.raises(InputError, match=r"rank \d is claimed by two processes"):
         found(tmp_path)
 
@@ -311,7 +291,6 @@ def test_what_real_files_say_of_gpu_and_versions_tells_runs_apart(
     real = corpus / "kineto" / "nanogpt_8xh100"
     shutil.copy(next(real.glob("*rank6*")), tmp_path / "rank6.json.gz")  # the first to begin
     changed(next(real.glob("*rank1*")), tmp_path / "rank1.json.gz", change)
-
     if reason is None:
         assert found(tmp_path) == [1, 6]
     else:
@@ -327,16 +306,13 @@ def test_the_driver_may_differ_between_hosts_that_are_named(corpus: Path, tmp_pa
         change = stating(host_name=f"node{rank}", cuda_driver_version=driver)
         (path,) = real.glob(f"*rank{rank}*")
         changed(path, tmp_path / f"rank{rank}.json.gz", change)
-
     assert found(tmp_path) == [0, 1]
 
 
 def test_real_two_runs_in_one_folder_are_told_apart(corpus: Path) -> None:
     folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
-
     with pytest.raises(InputError, match=r"(?s)run 1: ranks 0-3 of 4.*run 2: ranks 0-3 of 4"):
         look_for(folder)
-
     second = look_for(folder, run=2)
     assert [s.trace.processes[0].pid for s in second.sources] == [26699, 26700, 26701, 26703]
 
@@ -347,7 +323,6 @@ def test_real_files_of_different_jobs_are_refused(
 ) -> None:
     paths = [corpus / "kineto" / name for name in files]
     rules = RankRules({"rank_not_found.json.gz": (0,), "jacobi__2023.4.sqlite": (1,)})
-
     with pytest.raises(InputError, match=f"2 runs lie here .{reason}"):
         discover(
             paths, known_formats(), Path("unused"), rules=rules if "no_rank" in files else None
@@ -357,16 +332,13 @@ def test_real_files_of_different_jobs_are_refused(
 def test_a_real_report_that_does_not_say_when_it_began_goes_with_any(corpus: Path) -> None:
     report = corpus / "nsys" / "mordred__pre2021.sqlite"
     rules = RankRules({"rank_not_found.json.gz": (0,), report.name: (1,)})
-
     both = discover(
         [corpus / "kineto" / "no_rank", report], known_formats(), Path("unused"), rules=rules
     )
-
     assert [p.rank for source in both.sources for p in source.trace.processes] == [0, 1]
 
 
 def test_both_flags_are_too_many(tmp_path: Path) -> None:
     write(tmp_path / "a.json", rank=0)
-
     with pytest.raises(UsageError, match="--run chooses one of several runs, --one-run says"):
         ingest(tmp_path, tmp_path / "run.duckdb", run=1, one_run=True)

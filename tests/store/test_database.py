@@ -65,7 +65,6 @@ def test_what_is_no_database_is_refused_with_a_way_out(tmp_path: Path) -> None:
 def test_a_database_of_another_schema_version_is_refused(database: Path) -> None:
     with duckdb.connect(database) as con:
         con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
-
     said = rf"a newer traceweave \(schema version 99, this one reads {SCHEMA_VERSION}\); ingest the"
     with pytest.raises(DatabaseError, match=said):
         open_database(database)
@@ -108,10 +107,8 @@ def test_a_read_only_connection_reaches_nothing_else(
     text, other = tmp_path / "some.csv", tmp_path / "other"
     text.write_text("name,value\na,b\n")
     before = database.read_bytes()
-
     with open_database(database) as con, pytest.raises(duckdb.Error):
         con.execute(sql.format(text=text, other=other))
-
     assert database.read_bytes() == before
     assert not other.exists()
 
@@ -120,7 +117,6 @@ def test_temporary_macros_and_tables_work_read_only(database: Path) -> None:
     with open_database(database) as con:
         con.execute("CREATE TEMP MACRO doubled(a) AS a * 2")
         con.execute("CREATE TEMP TABLE mine AS SELECT doubled(21) AS a")
-
         assert con.execute("SELECT a FROM mine").fetchall() == [(42,)]
 
 
@@ -131,7 +127,6 @@ def test_a_database_can_be_open_twice_and_beside_a_plain_connection(database: Pa
         duckdb.connect(database, read_only=True) as plain,
     ):
         plain.execute("SET threads = 1")  # not locked
-
         assert one.execute("FROM ranks").fetchall() == two.execute("FROM ranks").fetchall()
 
 
@@ -141,7 +136,6 @@ def test_a_new_database_is_seen_while_the_old_one_is_still_open(database: Path) 
             draft.con.execute("INSERT INTO meta VALUES ('which', 'new')")
         with open_database(database) as new:
             query = "SELECT value FROM meta WHERE name = 'which'"
-
             assert old.execute(query).fetchall() == []
             assert new.execute(query).fetchall() == [("new",)]
 
@@ -149,7 +143,6 @@ def test_a_new_database_is_seen_while_the_old_one_is_still_open(database: Path) 
 def test_big_sorts_of_a_read_only_connection_may_use_the_disk(database: Path) -> None:
     with open_database(database) as con:
         folder = con.execute("SELECT current_setting('temp_directory')").fetchone()
-
     assert folder == (f"{database}.tmp",)
 
 

@@ -30,7 +30,6 @@ def test_names_that_differ_in_what_is_left_out_keep_it() -> None:
 def test_what_tells_names_apart_is_kept() -> None:
     other = ADD.replace("AddFunctor", "MulFunctor")
     texts = list(readable([ADD, other]).values())
-
     assert list(fitted([*texts, "gemm"], 40).values()) == [
         "elementwise_kernel<…AddFunctor<float> >…",
         "elementwise_kernel<…MulFunctor<float> >…",
@@ -47,7 +46,6 @@ def test_kernels_of_real_runs_stay_different(recorded: Recorded, run: str, width
     names = recorded(run).sql("SELECT DISTINCT name FROM gpu_ops")["name"].tolist()
     texts = list(readable(names).values())
     shown = fitted(texts, width)
-
     assert len(set(texts)) == len(set(shown.values())) == len(names)
     assert max(map(len, shown.values())) <= width
     if width > 40:  # numbers stand in for what has no room, which is seldom
