@@ -125,14 +125,10 @@ def test_events_of_files_loaded_together_are_kept_apart(
     assert rows(together, "SELECT rank, count(*) FROM base.flows GROUP BY 1") == [(0, 1)]
     lost = "SELECT source_id, kind, count FROM ingest_issues WHERE source_id >= 0 ORDER BY ALL"
     assert rows(together, lost) == [
-        (0, "negative duration", 1),
-        (0, "no usable timestamp", 1),
-        (0, "unpaired B/E", 1),
-        (1, "negative duration", 1),
-        (1, "no usable timestamp", 1),
-        (1, "unpaired B/E", 1),
+        (0, "negative duration", 1), (0, "no usable timestamp", 1), (0, "unpaired B/E", 1),
+        (1, "negative duration", 1), (1, "no usable timestamp", 1), (1, "unpaired B/E", 1),
         (1, "unpaired arrow", 2),
-    ]
+    ]  # fmt: skip
 
 
 class Remover(Watcher):

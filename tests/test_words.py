@@ -60,20 +60,11 @@ def test_bandwidths_are_decimal(gbps: float | None, text: str) -> None:
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, "-"),
-        (0.0, "0"),
-        (3.0, "3"),
-        (2.5, "2.5"),
-        (2.004, "2"),
-        (0.123456, "0.123"),
-        (9.996, "10"),
-        (1_234.5, "1,235"),
-        (0.000881, "0.00088"),
-        (1.2e-9, "1.2e-09"),
-        (1e300, "1e+300"),
-        (float("nan"), "nan"),
+        (None, "-"), (0.0, "0"), (3.0, "3"), (2.5, "2.5"), (2.004, "2"), (0.123456, "0.123"),
+        (9.996, "10"), (1_234.5, "1,235"), (0.000881, "0.00088"), (1.2e-9, "1.2e-09"),
+        (1e300, "1e+300"), (float("nan"), "nan"),
     ],
-)
+)  # fmt: skip
 def test_plain_numbers_have_no_more_digits_than_they_need(value: float | None, text: str) -> None:
     assert words.number(value) == text
 
@@ -81,18 +72,12 @@ def test_plain_numbers_have_no_more_digits_than_they_need(value: float | None, t
 @pytest.mark.parametrize(
     ("fraction", "text", "change"),
     [
-        (None, "-", "-"),
-        (0, "0.0%", "0.0%"),
-        (0.0001, "<0.1%", "<+0.1%"),
-        (-0.0001, ">-0.1%", ">-0.1%"),
-        (0.6124, "61.2%", "+61.2%"),
-        (-0.0725, "-7.3%", "-7.3%"),
-        (0.9999, ">99.9%", ">+99.9%"),
-        (1, "100.0%", "+100.0%"),
-        (57.464, "5,746.4%", "+5,746.4%"),
+        (None, "-", "-"), (0, "0.0%", "0.0%"), (0.0001, "<0.1%", "<+0.1%"),
+        (-0.0001, ">-0.1%", ">-0.1%"), (0.6124, "61.2%", "+61.2%"), (-0.0725, "-7.3%", "-7.3%"),
+        (0.9999, ">99.9%", ">+99.9%"), (1, "100.0%", "+100.0%"), (57.464, "5,746.4%", "+5,746.4%"),
         (float("inf"), "inf", "inf"),
     ],
-)
+)  # fmt: skip
 def test_a_share_is_a_percentage(fraction: float | None, text: str, change: str) -> None:
     assert words.percent(fraction) == text
     assert words.percent(fraction, signed=True) == change

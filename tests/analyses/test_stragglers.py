@@ -175,13 +175,9 @@ def test_steps_can_be_told_apart(build: Builder) -> None:
     _three_ranks(build)
     columns = "rank step instances times_last caused_wait_ns"
     assert told(build.con, "stragglers", columns, per="step", queued_ns=0) == [
-        (2, 1, 2, 1, 60),
-        (2, 2, 2, 1, 50),
-        (0, 2, 2, 1, 40),
-        (1, 1, 2, 0, 0),
-        (0, 1, 2, 0, 0),
+        (2, 1, 2, 1, 60), (2, 2, 2, 1, 50), (0, 2, 2, 1, 40), (1, 1, 2, 0, 0), (0, 1, 2, 0, 0),
         (1, 2, 1, 0, 0),
-    ]
+    ]  # fmt: skip
 
 
 @nightly
@@ -519,14 +515,9 @@ def test_what_the_recording_leaves_out_is_no_waiting(build: Builder) -> None:
     build.con.execute(leave_out, [0, [1]])
     build.con.execute(leave_out, [2, [3]])
     assert told(build.con, "stragglers", columns, per="step") == [
-        (2, 2, 1, 1, 0, 100),
-        (2, 1, 1, 1, 0, 40),
-        (1, 2, 1, 0, 40, 20),
-        (0, 2, 1, 0, 80, 0),
-        (0, 3, 1, 0, 0, 0),
-        (1, 1, 1, 0, 40, 0),
-        (1, 3, 1, 0, 0, 0),
-    ]
+        (2, 2, 1, 1, 0, 100), (2, 1, 1, 1, 0, 40), (1, 2, 1, 0, 40, 20), (0, 2, 1, 0, 80, 0),
+        (0, 3, 1, 0, 0, 0), (1, 1, 1, 0, 40, 0), (1, 3, 1, 0, 0, 0),
+    ]  # fmt: skip
     # without steps it is the whole rank
     build.con.execute(leave_out, [2, []])
     columns = "rank instances waited_ns below_resolution note"

@@ -113,15 +113,10 @@ MANY: Said = [("send", 4)] * 50
 @pytest.mark.parametrize(
     "said",
     [
-        MANY[: ENOUGH - 1],
-        [*MANY, ("recv", 4)],
-        [*MANY, ("send", 5)],
-        [*MANY, ("send", None)],
-        [*MANY, ("all_reduce", None)],
-        [("all_reduce", None)] * 50,
-        [],
+        MANY[: ENOUGH - 1], [*MANY, ("recv", 4)], [*MANY, ("send", 5)], [*MANY, ("send", None)],
+        [*MANY, ("all_reduce", None)], [("all_reduce", None)] * 50, [],
     ],
-)
+)  # fmt: skip
 def test_where_others_of_the_stream_differ_or_are_few_nothing_is_told(
     empty_run: Connection, said: Said
 ) -> None:

@@ -69,17 +69,8 @@ def test_tables_sort_and_the_budget_chart_changes_step_and_unit(
         seen = visit.ask(CLICKS)
         assert visit.console == []
     assert seen == [
-        ["3", "0"],
-        "descending",
-        "3",
-        "ascending",
-        4,
-        True,
-        True,
-        True,
-        "false",
-        "true",
-    ]
+        ["3", "0"], "descending", "3", "ascending", 4, True, True, True, "false", "true",
+    ]  # fmt: skip
 
 
 TOOLS = Path(__file__).with_name("tools.js").read_text(encoding="utf-8")

@@ -21,13 +21,9 @@ def test_kind_unit_and_explanation_are_those_of_the_header() -> None:
         [{"kernel": "k", "count": 2, "total_ns": 5, "share": 0.5, "fastest_rank": 1, "mine": 7}],
     )
     assert [(c.label, c.kind) for c in table.columns] == [
-        ("Kernel", "name"),
-        ("Number", "count"),
-        ("Total", "duration"),
-        ("Share", "percent"),
-        ("Rank", "int"),
-        ("Mine", "bytes"),
-    ]
+        ("Kernel", "name"), ("Number", "count"), ("Total", "duration"), ("Share", "percent"),
+        ("Rank", "int"), ("Mine", "bytes"),
+    ]  # fmt: skip
     assert [c.note for c in table.columns[:-1]] == [documented[key] for key in (
         "kernel", "count", "total_ns", "share", "fastest_rank",
     )]  # fmt: skip
