@@ -351,10 +351,22 @@ def test_two_ingests_into_one_target_leave_one_whole_database(tmp_path: Path) ->
     assert left_beside(database) == []
 
 
-def test_a_folder_is_no_target(tmp_path: Path) -> None:
-    """Files that are no database of ours are in robustness/test_targets.py."""
-    with pytest.raises(UsageError, match="is a folder; name a file"):
-        read(write(tmp_path / "t.json", rank=0), output=tmp_path)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.write_text("my notes"), "exists and is not a traceweave database"),
+        (lambda path: duckdb.connect(path).close(), "exists and is not a traceweave database"),
+        (lambda path: path.mkdir(), "is a folder; name a file"),
+    ],
+)
+def test_a_target_that_is_not_ours_is_refused(tmp_path: Path, make, message: str) -> None:  # type: ignore[no-untyped-def]
+    trace = write(tmp_path / "t.json", rank=0)
+    target = tmp_path / "target"
+    make(target)
+    before = target.is_dir() or target.read_bytes()
+    with pytest.raises(UsageError, match=message):
+        read(trace, output=target)
+    assert (target.is_dir() or target.read_bytes()) == before
 
 
 def test_a_target_in_no_folder_or_a_closed_one_is_refused(tmp_path: Path) -> None:

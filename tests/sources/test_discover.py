@@ -1,6 +1,7 @@
 """Finding traces, giving them ranks, telling runs apart: on tiny files of a made-up format."""
 
 import lzma
+import os
 import shutil
 import sqlite3
 import tarfile
@@ -100,6 +101,20 @@ def test_a_file_that_is_named_a_trace_but_is_none_is_broken(tmp_path: Path) -> N
     assert [item for item in found if isinstance(item, PassedOver)] == [
         PassedOver(tmp_path / "mlflow.db", "a SQLite database without the tables of an nsys export")
     ]
+
+
+def test_loops_of_links_and_files_named_twice_do_no_harm(tmp_path: Path) -> None:
+    trace = write(tmp_path / "a" / "rank0.json", rank=0)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "self").symlink_to("self")
+    (tmp_path / "again.json").symlink_to(trace)
+    os.mkfifo(tmp_path / "a" / "pipe.json")
+    found = look(tmp_path, trace, tmp_path / "a")
+    assert ranks_of(found) == {"rank0.json": [0]}
+    assert {item.path.name: item.reason for item in found.passed_over} == {
+        "self": "cannot be opened: Too many levels of symbolic links",
+        "pipe.json": "not a regular file",
+    }
 
 
 def test_globs_are_expanded_and_a_path_that_leads_nowhere_is_an_error(tmp_path: Path) -> None:
