@@ -160,9 +160,6 @@ def test_a_number_that_the_run_lacks_fails_unless_it_is_optional(
     )
 
 
-GIVES_NULL = "the query gives NULL"
-
-
 @first_at_once(2)
 @cases
 def test_a_number_that_is_not_there_says_why(

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from tests.cases import cases
 from traceweave.vocabulary import Spelling, spell
 
-ADD = "at::native::elementwise_kernel<128, 2, at::native::gpu_kernel_impl<add_functor<float>>>"
-
 
 @cases
 def test_a_name_is_read_without_what_says_nothing(name: str, whole: str) -> None:
