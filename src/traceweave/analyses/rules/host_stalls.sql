@@ -15,7 +15,7 @@ long AS MATERIALIZED (
     WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }}))
 ),
 inside AS (
-    SELECT parent_id AS op_id, sum(duration_ns) AS inside_ns FROM host_ops WHERE parent_id IN (SELECT op_id FROM long) GROUP BY parent_id
+    SELECT l.op_id, sum(h.duration_ns) AS inside_ns FROM long AS l JOIN host_ops AS h ON h.parent_id = l.op_id GROUP BY l.op_id
 ),
 own AS MATERIALIZED (
     SELECT l.*, l.duration_ns - coalesce(i.inside_ns, 0) AS own_ns
@@ -24,8 +24,8 @@ own AS MATERIALIZED (
 ),
 usual AS (
     SELECT name, median(duration_ns) AS usual_ns
-    FROM host_ops
-    WHERE kind = 'op' AND name IN (SELECT name FROM own)
+    FROM (SELECT DISTINCT name FROM own) JOIN host_ops USING (name)
+    WHERE kind = 'op'
     GROUP BY name
     HAVING count(*) >= 10
 ),
