@@ -170,6 +170,20 @@ def test_ranks_of_a_circle_are_named_together(tmp_path: Path) -> None:
     assert found["advice"].startswith("Make these ranks call in one order")
 
 
+def test_two_circles_are_two_findings(tmp_path: Path) -> None:
+    groups = ((f"{name}{first}", [first, first + 1]) for name in "ab" for first in (0, 2))
+    config = {n: {"name": n, "desc": n, "ranks": str(ranks)} for n, ranks in groups}
+    begun = ("a0", "b0", "a2", "b2")
+    dumps = (
+        dump(noted(5, process_group=(name, name)), pg_config=config, pg_status={}) for name in begun
+    )
+    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
+    assert rows["waits_for"].map(list).tolist() == [[0, 1], [0, 1], [2, 3], [2, 3]]
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        found = run.sql("SELECT ranks FROM findings() WHERE rule = 'hang' ORDER BY ranks")
+    assert found["ranks"].map(list).tolist() == [[0, 1], [2, 3]]
+
+
 def test_what_all_came_to_is_not_what_waits_for_it(tmp_path: Path) -> None:
     """Rank 1 is with rank 2 in what does not end; rank 0 waits for it in the other group."""
     groups = (("3", "a", "[0, 1]"), ("4", "b", "[1, 2]"))

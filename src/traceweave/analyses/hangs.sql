@@ -9,6 +9,7 @@
 -- column: op VARCHAR | the operation: that which a missing rank did not come to, else the rank's own oldest one under way
 -- column: seq BIGINT | its number in the group; of a send or recv the number that its rank counts
 -- column: last_op VARCHAR | what the rank issued last; NULL if its dump has no operation
+-- column: waits_for INTEGER[] | the ranks that it waits for, directly or through others: itself among them if they wait for it in turn; NULL if none
 -- column: note VARCHAR | one sentence: what happened, or whom it waits for
 -- order: role_number, waiters DESC, rank, group_id, seq
 -- caveat: culprits come first, and of them those that keep most ranks waiting, directly or through others.
@@ -133,6 +134,7 @@ origins AS (
     SELECT e.rank, list(e.other ORDER BY e.other) AS ranks FROM reaching AS e JOIN culprits AS c ON e.other = c.rank GROUP BY e.rank
 ),
 held_up AS (SELECT other AS rank, count(DISTINCT rank) AS ranks FROM reaching GROUP BY other),
+awaited AS (SELECT rank, list(other ORDER BY other) AS waits_for FROM reaching GROUP BY rank),
 missed AS (
     SELECT * FROM waits WHERE place IN ('absent', 'no dump') QUALIFY row_number() OVER (PARTITION BY other ORDER BY is_p2p, created_ns, rank) = 1
 ),
@@ -160,11 +162,11 @@ named AS (
     WHERE c.rank NOT IN (SELECT rank FROM mismatched)
     UNION ALL
     SELECT
-        o.rank, o.group_id, o.op, o.number, CASE WHEN g.ranks IS NULL AND e.rank IS NOT NULL THEN 'deadlocked' ELSE 'waiting' END, coalesce(h.ranks, 0),
+        o.rank, o.group_id, o.op, o.number, CASE WHEN g.ranks IS NULL AND list_contains(e.waits_for, o.rank) THEN 'deadlocked' ELSE 'waiting' END, coalesce(h.ranks, 0),
         CASE
             WHEN g.ranks IS NOT NULL THEN format('waits for {}', tw_ranks(g.ranks))
             WHEN w.ranks IS NOT NULL THEN format('waits for {}', tw_ranks(w.ranks))
-                || CASE WHEN e.rank IS NULL THEN '' WHEN len(w.ranks) = 1 THEN ', which waits for it in turn' ELSE ', which wait for it in turn' END
+                || CASE WHEN NOT list_contains(e.waits_for, o.rank) THEN '' WHEN len(w.ranks) = 1 THEN ', which waits for it in turn' ELSE ', which wait for it in turn' END
             ELSE format('is in {} {} of {}, {}', o.op, o.number, o.label, CASE
                 WHEN o.group_ranks IS NULL THEN 'whose members no dump lists'
                 WHEN d.seq IS NOT NULL THEN 'to which others came with something else'
@@ -173,12 +175,13 @@ named AS (
     FROM oldest AS o
     LEFT JOIN origins AS g USING (rank)
     LEFT JOIN held_up AS h USING (rank)
-    LEFT JOIN reaching AS e ON e.rank = o.rank AND e.other = o.rank
+    LEFT JOIN awaited AS e USING (rank)
     LEFT JOIN differing AS d ON NOT o.is_p2p AND d.group_name = o.group_name AND d.group_ranks = o.group_ranks AND d.seq = o.seq
     LEFT JOIN (SELECT rank, list(DISTINCT other ORDER BY other) AS ranks FROM waits GROUP BY rank) AS w USING (rank)
     WHERE o.rank NOT IN (SELECT rank FROM culprits) AND o.rank NOT IN (SELECT rank FROM mismatched)
 )
-SELECT n.rank, n.role, n.group_id, n.op, n.seq, l.last_op, format('Rank {} {}', n.rank, n.note) AS note
+SELECT n.rank, n.role, n.group_id, n.op, n.seq, l.last_op, a.waits_for, format('Rank {} {}', n.rank, n.note) AS note
 FROM (SELECT *, list_position(['mismatched', 'missing', 'stuck', 'deadlocked', 'waiting'], role) AS role_number FROM named) AS n
 LEFT JOIN newest AS l USING (rank)
+LEFT JOIN awaited AS a USING (rank)
 ORDER BY n.role_number, n.waiters DESC, n.rank, n.group_id, n.seq

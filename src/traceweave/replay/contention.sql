@@ -11,7 +11,9 @@
 CREATE OR REPLACE TEMP TABLE tw_contention AS
 WITH ops AS MATERIALIZED (
     SELECT
-        b.*, g.rank, g.name, g.graph_node, g.launch_op_id, g.step, coalesce(g.launch_start_ns, g.start_ns) AS at_ns, g.start_ns,
+        b.op_id, b.op_ns, b.copy_ns, b.beside_op_id, g.rank, g.graph_node, g.launch_op_id, g.step,
+        hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
+        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns,
         -- a tenth of a kernel that starts before the last one ends is no concurrency
         b.compute_ns > 0.1 * b.op_ns AS is_crowded,
         b.communication_ns + b.copy_ns = 0 AND NOT is_crowded AS is_alone,
@@ -22,25 +24,26 @@ WITH ops AS MATERIALIZED (
 -- only what ran both alone and beside something is looked at in full
 launches AS MATERIALIZED (
     SELECT
-        o.*, hash(o.name, a.args->>'grid', a.args->>'block') AS launch,
-        CASE WHEN regexp_matches(p.args->>'Input Dims', '[0-9]') THEN hash(p.name, p.args->>'Input Dims', p.args->>'Input type') END AS shapes,
+        o.op_id, o.rank, o.op_ns, o.is_alone, o.graph_node, o.step, o.launch, o.at_ns, o.start_ns,
+        CASE WHEN regexp_matches(p.said[1], '[0-9]') THEN hash(p.name, p.said) END AS shapes,
         p.op_id AS operator
     FROM ops AS o
-    SEMI JOIN (SELECT rank, name FROM ops GROUP BY rank, name HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, name)
-    JOIN gpu_ops AS a USING (op_id)
+    SEMI JOIN (SELECT rank, launch FROM ops GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
     LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
-    LEFT JOIN host_ops AS p ON p.op_id = c.parent_id AND p.kind = 'op'
+    LEFT JOIN (SELECT op_id, name, json_extract_string(args, ['$.Input Dims', '$.Input type']) AS said FROM host_ops WHERE kind = 'op') AS p ON p.op_id = c.parent_id
 ),
 works AS MATERIALIZED (
     SELECT
-        *,
+        op_id, rank, op_ns, is_alone,
         CASE
             WHEN graph_node IS NOT NULL THEN hash(launch, 'graph', graph_node)
-            WHEN shapes IS NOT NULL THEN hash(launch, shapes, row_number() OVER (PARTITION BY operator, launch ORDER BY at_ns, start_ns))
-            WHEN step IS NOT NULL THEN hash(launch,
-                row_number() OVER (PARTITION BY rank, step, launch ORDER BY at_ns, start_ns), count(*) OVER (PARTITION BY rank, step, launch))
+            WHEN shapes IS NOT NULL THEN hash(launch, shapes, place)
+            WHEN step IS NOT NULL THEN hash(launch, place, places)
         END AS work
-    FROM launches
+    FROM (
+        SELECT *, row_number() OVER (among ORDER BY at_ns, start_ns) AS place, count(*) OVER among AS places
+        FROM launches WINDOW among AS (PARTITION BY rank, CASE WHEN shapes IS NULL THEN step ELSE operator END, shapes IS NULL, launch)
+    )
 ),
 alone AS (
     SELECT
@@ -56,7 +59,7 @@ operations AS (
     SELECT receive_op_id, op FROM collectives WHERE receive_op_id IS NOT NULL
 ),
 named AS MATERIALIZED (
-    SELECT o.*, w.work, CASE o.beside WHEN 'copy' THEN 'copy' ELSE coalesce(n.operation, 'unknown') END AS operation
+    SELECT o.*, w.work, w.op_id IS NOT NULL AS is_work, CASE o.beside WHEN 'copy' THEN 'copy' ELSE coalesce(n.operation, 'unknown') END AS operation
     FROM ops AS o LEFT JOIN works AS w USING (op_id)
     LEFT JOIN (SELECT beside_op_id, min(operation) AS operation FROM operations GROUP BY beside_op_id) AS n ON n.beside_op_id = o.beside_op_id
     WHERE o.beside IS NOT NULL
@@ -73,7 +76,7 @@ judged AS (
         n.*, a.alone_ns, s.share,
         CASE
             WHEN n.is_crowded THEN 'other compute ran at the same time'
-            WHEN n.work IS NULL AND n.op_id IN (SELECT op_id FROM works) THEN 'neither shapes nor steps tell which calls do the same work'
+            WHEN n.work IS NULL AND n.is_work THEN 'neither shapes nor steps tell which calls do the same work'
             WHEN a.calls IS NULL THEN 'the same work never runs alone'
             WHEN a.calls < 3 OR coalesce(s.calls, 0) < 3 THEN 'fewer than 3 calls of the same work, alone or beside it'
             WHEN a.spread > 1.5 THEN 'calls of equal shapes differ when alone too'

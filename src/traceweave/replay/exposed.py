@@ -47,27 +47,36 @@ FAR = np.iinfo(np.int64).max
 
 # an operation in two halves lasts from the start of one to the end of the other
 _TIMELINE = f"""
-WITH host_ranks AS (SELECT DISTINCT rank FROM device_ops WHERE timeline = 'cpu')
 SELECT
-    d.rank, d.op_id,
-    coalesce((hash(g.device, g.context, g.stream) >> 1)::BIGINT, d.stream, -1) AS chain,
-    d.start_local_ns AS start_ns,
-    greatest(d.start_local_ns + d.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
-    d.start_local_ns + d.duration_ns AS own_end_ns,
-    coalesce(d.launch_start_local_ns + d.launch_duration_ns, $none) AS launched_ns,
-    coalesce((hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT, -1) AS thread,
-    {CATEGORY.format("d")} AS category
-FROM device_ops AS d
-LEFT JOIN gpu_ops AS g ON g.op_id = d.op_id AND d.timeline = 'gpu'
-LEFT JOIN collectives AS r ON r.gpu_op_id = d.op_id AND r.receive_op_id IS NOT NULL
-WHERE d.rank BETWEEN $first AND $last AND NOT (d.timeline = 'cpu' AND d.category = 'communication')
+    g.rank, g.op_id, (hash(g.device, g.context, g.stream) >> 1)::BIGINT AS chain,
+    g.start_local_ns AS start_ns,
+    greatest(g.start_local_ns + g.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
+    g.start_local_ns + g.duration_ns AS own_end_ns,
+    coalesce(g.launch_start_local_ns + g.launch_duration_ns, $none) AS launched_ns,
+    (hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT AS thread,
+    {CATEGORY.format("g")} AS category
+FROM gpu_ops AS g
+LEFT JOIN (
+    FROM collectives WHERE rank BETWEEN $first AND $last AND receive_op_id IS NOT NULL
+) AS r ON r.gpu_op_id = g.op_id
+WHERE g.rank BETWEEN $first AND $last
+ORDER BY g.rank, start_ns, g.op_id
+"""
+
+# on the host a call may have no operation: it has a number of its own
+_HOST_TIMELINE = f"""
+SELECT
+    rank, op_id, coalesce(stream, -1) AS chain, start_local_ns AS start_ns,
+    start_local_ns + duration_ns AS end_ns, start_local_ns + duration_ns AS own_end_ns,
+    $none AS launched_ns, -1 AS thread, {CATEGORY.format("device_ops")} AS category
+FROM device_ops
+WHERE rank BETWEEN $first AND $last AND category <> 'communication'
 UNION ALL
--- on the host a call may have no operation: it has a number of its own
 SELECT
     rank, -1 - call_id, -1, start_local_ns, start_local_ns + duration_ns,
     start_local_ns + duration_ns, $none, -1, {COMMUNICATES}
 FROM collectives
-WHERE rank BETWEEN $first AND $last AND gpu_op_id IS NULL AND rank IN (FROM host_ranks)
+WHERE rank BETWEEN $first AND $last
 ORDER BY rank, start_ns, op_id
 """
 
@@ -134,7 +143,8 @@ def _fill(
 ) -> None:
     """Add the pieces of some ranks to a table."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
-    read = _fetched(con, _TIMELINE, those | {"none": NONE})
+    timeline = _TIMELINE if tables.has_gpu else _HOST_TIMELINE
+    read = _fetched(con, timeline, those | {"none": NONE})
     waits = _fetched(con, _WAITING_CALLS, those)
     streams = tables.of_streams(**those) if tables.has_gpu else None
     for rank, tick in ranks:

@@ -9,7 +9,7 @@ WITH rows AS MATERIALIZED (
 ),
 told AS (
     SELECT
-        role, group_id, op, seq, last_op, note, list(rank ORDER BY rank) AS ranks
+        role, group_id, op, seq, last_op, waits_for, note, list(rank ORDER BY rank) AS ranks
     FROM rows
     WHERE is_culprit OR NOT EXISTS (FROM rows WHERE is_culprit)
     GROUP BY ALL
@@ -23,9 +23,9 @@ found AS (
         string_agg(note || coalesce('; it issued last: ' || last_op, '; its dump has no operation'), '. ' ORDER BY ranks) AS note,
         count(*) AS notes
     -- of those that wait, first one that waits for no other rank: its operation is the one that does not end
-    FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY contains(note, ' waits for '), ranks) = 1)
-    -- each rank of a circle is in another operation
-    GROUP BY role, CASE WHEN role <> 'deadlocked' THEN (group_id, op, seq) END
+    FROM (FROM told QUALIFY role <> 'waiting' OR row_number() OVER (ORDER BY waits_for IS NOT NULL, ranks) = 1)
+    -- each rank of a circle is in another operation, and all of them wait for the same ranks: themselves
+    GROUP BY role, CASE WHEN role = 'deadlocked' THEN waits_for END, CASE WHEN role <> 'deadlocked' THEN (group_id, op, seq) END
 )
 SELECT
     CASE f.role

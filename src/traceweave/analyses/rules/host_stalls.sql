@@ -14,20 +14,25 @@ long AS MATERIALIZED (
     JOIN launching AS l ON l.rank = h.rank AND l.pid IS NOT DISTINCT FROM h.pid AND l.tid IS NOT DISTINCT FROM h.tid
     WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }}))
 ),
+inside AS (
+    SELECT l.op_id, sum(h.duration_ns) AS inside_ns FROM long AS l JOIN host_ops AS h ON h.parent_id = l.op_id GROUP BY l.op_id
+),
+own AS MATERIALIZED (
+    SELECT l.*, l.duration_ns - coalesce(i.inside_ns, 0) AS own_ns
+    FROM long AS l LEFT JOIN inside AS i USING (op_id)
+    WHERE l.duration_ns - coalesce(i.inside_ns, 0) >= {{ param('host_stall_ns') }}
+),
 usual AS (
     SELECT name, median(duration_ns) AS usual_ns
-    FROM host_ops
-    WHERE kind = 'op' AND name IN (SELECT name FROM long)
+    FROM (SELECT DISTINCT name FROM own) JOIN host_ops USING (name)
+    WHERE kind = 'op'
     GROUP BY name
     HAVING count(*) >= 10
 ),
-inside AS (
-    SELECT parent_id AS op_id, sum(duration_ns) AS inside_ns FROM host_ops WHERE parent_id IN (SELECT op_id FROM long) GROUP BY parent_id
-),
 stalls AS (
-    SELECT l.*, l.duration_ns - coalesce(i.inside_ns, 0) AS own_ns, u.usual_ns
-    FROM long AS l JOIN usual AS u USING (name) LEFT JOIN inside AS i USING (op_id)
-    WHERE l.duration_ns - coalesce(i.inside_ns, 0) >= greatest({{ param('host_stall_ns') }}, {{ param('host_stall_factor') }} * u.usual_ns)
+    SELECT l.*, u.usual_ns
+    FROM own AS l JOIN usual AS u USING (name)
+    WHERE l.own_ns >= {{ param('host_stall_factor') }} * u.usual_ns
         AND NOT EXISTS (
             FROM tw_holds AS h
             WHERE h.rank = l.rank AND h.pid = coalesce(l.pid, -1) AND h.tid = coalesce(l.tid, -1)

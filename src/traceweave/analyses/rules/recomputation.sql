@@ -40,7 +40,7 @@ work AS (
     FROM (
         SELECT rank, step, hash(launch_pid, launch_tid) AS thread, launch_start_local_ns AS start_ns, duration_ns
         FROM gpu_ops
-        WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL
+        WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL AND rank IN (SELECT rank FROM again)
     ) AS g
     ASOF JOIN again AS a ON a.rank = g.rank AND a.thread = g.thread AND g.start_ns >= a.start_ns
     CROSS JOIN {{ ref('mean_step') }} AS s

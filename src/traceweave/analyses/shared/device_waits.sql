@@ -28,21 +28,27 @@ within AS (
     GROUP BY c.parent_id
     HAVING min(c.copy_kind) = max(c.copy_kind)
 ),
-waits AS (
-    SELECT
-        CASE WHEN p.kind = 'op' OR starts_with(p.name, 'aten::') THEN coalesce(c.name, p.name) END AS operator,
-        coalesce(k.copy_kind, w.copy_kind) AS copy_kind,
-        coalesce(k.can_stall, w.can_stall) AS can_stall,
-        h.duration_ns
+-- few of all calls: what is around them is looked up for these alone
+calls AS MATERIALIZED (
+    SELECT h.parent_id, h.duration_ns, k.copy_kind, k.can_stall
     FROM host_ops AS h
     JOIN {{ ref('mean_step') }} AS s ON h.step IS NOT NULL OR NOT s.has_steps
     LEFT JOIN called AS k ON k.op_id = h.op_id
+    WHERE h.kind IN ('runtime', 'driver')
+        AND (h.name IN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) OR k.is_waiting)
+),
+waits AS (
+    SELECT
+        CASE WHEN p.kind = 'op' OR starts_with(p.name, 'aten::') THEN coalesce(c.name, p.name) END AS operator,
+        coalesce(h.copy_kind, w.copy_kind) AS copy_kind,
+        coalesce(h.can_stall, w.can_stall) AS can_stall,
+        h.duration_ns
+    FROM calls AS h
     LEFT JOIN host_ops AS p ON p.op_id = h.parent_id
     -- which is how torch records the arguments of a collective, inside the operator that asks for it
     LEFT JOIN host_ops AS c ON c.op_id = p.parent_id AND p.name = 'record_param_comms'
     LEFT JOIN within AS w ON w.parent_id = h.parent_id
-    WHERE h.kind IN ('runtime', 'driver') AND coalesce(p.kind NOT IN ('runtime', 'driver'), TRUE)
-        AND (h.name IN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) OR k.is_waiting)
+    WHERE coalesce(p.kind NOT IN ('runtime', 'driver'), TRUE)
 )
 SELECT
     CASE

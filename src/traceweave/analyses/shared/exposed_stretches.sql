@@ -22,11 +22,13 @@ stretches AS (
     SELECT
         p.rank, p.op_id, p.next_op_id, p.other_ns / (p.end_ns - p.start_ns) AS other_share,
         unnest([
-            {'reason': 'other_ranks', 'from_ns': p.start_ns, 'until_ns': least(p.end_ns, k.waited_until_ns)},
-            {'reason': p.reason, 'from_ns': greatest(p.start_ns, k.waited_until_ns), 'until_ns': p.end_ns}
+            {'reason': 'other_ranks', 'from_ns': p.start_ns, 'until_ns': least(p.end_ns, p.waited_until_ns)},
+            {'reason': p.reason, 'from_ns': greatest(p.start_ns, p.waited_until_ns), 'until_ns': p.end_ns}
         ], recursive := TRUE)
-    FROM (SELECT p.*, k.waited_until_ns FROM tw_exposed_pieces AS p LEFT JOIN calls AS k USING (op_id)) AS p
-    LEFT JOIN LATERAL (SELECT coalesce(p.waited_until_ns, p.start_ns) AS waited_until_ns) AS k ON TRUE
+    FROM (
+        SELECT p.*, coalesce(k.waited_until_ns, p.start_ns) AS waited_until_ns
+        FROM tw_exposed_pieces AS p LEFT JOIN calls AS k USING (op_id)
+    ) AS p
 ),
 pieces AS (
     FROM stretches WHERE from_ns < until_ns
@@ -61,7 +63,7 @@ divided AS (
     FROM cut AS c LEFT JOIN shares AS s USING (op_id)
     WHERE time_ns > 0
 ),
-caused AS (
+caused AS MATERIALIZED (
     SELECT
         rank, step, op_id, next_op_id, after_op_id, held_by, from_ns, time_ns AS whole_ns,
         unnest([
@@ -77,10 +79,20 @@ caused AS (
         ], recursive := TRUE),
         reason
     FROM divided
+),
+named AS (
+    SELECT *, CASE WHEN cause IN ('nothing_left', 'unknown') THEN next_op_id ELSE after_op_id END AS named_op_id
+    FROM caused WHERE time_ns > 0
+),
+-- few of all that ran, looked up once
+ops AS MATERIALIZED (
+    SELECT op_id, stream, name, start_ns - start_local_ns AS shift_ns, launch_start_local_ns
+    FROM device_ops
+    WHERE timeline = 'gpu' AND op_id IN (SELECT op_id FROM named UNION SELECT named_op_id FROM named)
 )
 SELECT
     c.rank, c.step, k.call_id, c.op_id,
-    coalesce(o.start_ns - o.start_local_ns, k.start_ns - k.start_local_ns) + c.from_ns AS start_ns,
+    coalesce(o.shift_ns, k.start_ns - k.start_local_ns) + c.from_ns AS start_ns,
     c.whole_ns AS duration_ns,
     c.cause,
     CASE c.cause
@@ -88,9 +100,9 @@ SELECT
         WHEN 'launched_late' THEN CASE
             WHEN c.reason = 'not_launched' THEN 'the compute that follows'
             WHEN c.held_by = 'launch' THEN 'its own launch'
-            ELSE 'queued behind ' || coalesce(q.op, a.name)
+            ELSE 'queued behind ' || coalesce(q.op, n.name)
         END
-        WHEN 'input_ready_late' THEN coalesce(q.op, a.name)
+        WHEN 'input_ready_late' THEN coalesce(q.op, n.name)
         WHEN 'nothing_left' THEN n.name
         WHEN 'unknown' THEN CASE
             WHEN c.op_id < 0 THEN 'no GPU'
@@ -101,9 +113,8 @@ SELECT
         END
     END AS cause_detail,
     CAST(c.time_ns AS BIGINT) AS time_ns
-FROM (FROM caused WHERE time_ns > 0) AS c
-LEFT JOIN device_ops AS o ON o.op_id = c.op_id AND o.timeline = 'gpu'
-LEFT JOIN device_ops AS n ON n.op_id = c.next_op_id AND n.timeline = 'gpu'
-LEFT JOIN device_ops AS a ON a.op_id = c.after_op_id AND a.timeline = 'gpu'
+FROM named AS c
+LEFT JOIN ops AS o ON o.op_id = c.op_id
+LEFT JOIN ops AS n ON n.op_id = c.named_op_id
 LEFT JOIN calls AS q ON q.op_id = c.after_op_id
 LEFT JOIN calls AS k ON k.op_id = c.op_id

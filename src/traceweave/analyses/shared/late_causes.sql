@@ -44,7 +44,7 @@ causes AS (
     QUALIFY row_number() OVER (PARTITION BY rank, at_step ORDER BY excess_ns DESC, cause) = 1
 ),
 -- which kernels took longer than on the ranks that waited, in the same steps
-worked AS (
+worked AS MATERIALIZED (
     SELECT rank, coalesce(step, -1) AS step, class, sum(duration_ns) AS duration_ns
     FROM gpu_ops
     WHERE category = 'compute' AND rank IN (SELECT rank FROM {{ ref('stretches') }})
@@ -53,13 +53,15 @@ worked AS (
 waiters AS (
     SELECT DISTINCT l.rank, o.rank AS waiter
     FROM {{ ref('stretches') }} AS l JOIN {{ ref('stretches') }} AS o USING (collective_id)
-    WHERE l.is_last AND NOT o.is_last
+    WHERE l.is_last AND NOT o.is_last AND l.rank IN (SELECT rank FROM causes WHERE cause = 'compute')
+),
+-- one at a time: of both joins at once DuckDB takes all pairs of ranks first
+compared AS MATERIALIZED (
+    SELECT w.rank, w.step, w.class, w.duration_ns, p.waiter FROM worked AS w JOIN waiters AS p USING (rank)
 ),
 class_excess AS (
     SELECT w.rank, w.step, w.class, w.duration_ns - avg(o.duration_ns) AS excess_ns
-    FROM worked AS w
-    JOIN waiters AS p ON p.rank = w.rank
-    JOIN worked AS o ON o.rank = p.waiter AND o.step = w.step AND o.class = w.class
+    FROM compared AS w JOIN worked AS o ON o.rank = w.waiter AND o.step = w.step AND o.class = w.class
     GROUP BY w.rank, w.step, w.class, w.duration_ns
 ),
 slow_classes AS (

@@ -12,27 +12,32 @@
 -- column: repeats BOOLEAN | what it runs on its GPU it runs again: several steps, or most kernels run three times or more
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
+WITH kernels AS MATERIALIZED (
+    SELECT any_value(name) AS name, kind, category, class, count(*) AS runs, sum(duration_ns) AS time_ns
+    FROM gpu_ops
+    GROUP BY gpu_ops.name, kind, category, class
+)
 SELECT
     EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
-        OR EXISTS (FROM gpu_ops WHERE contains(name, 'at::native::')) AS is_torch,
+        OR EXISTS (FROM kernels WHERE contains(name, 'at::native::')) AS is_torch,
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
-        OR EXISTS (FROM (SELECT DISTINCT name FROM gpu_ops) WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
+        OR EXISTS (FROM kernels WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
     coalesce((
         SELECT 2 * sum(time_ns) FILTER ({{ names('narrow_kernels', 'name') }} = 'yes') >= sum(time_ns)
-        FROM (SELECT name, sum(duration_ns) AS time_ns FROM gpu_ops WHERE category = 'compute' GROUP BY name)
+        FROM kernels WHERE category = 'compute'
     ), FALSE) AS is_narrow,
     EXISTS (FROM host_ops WHERE name = 'aten::_scaled_dot_product_attention_math') AS has_math_attention,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
-        OR EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_optimizer,
+        OR EXISTS (FROM kernels WHERE class = 'optimizer') AS has_optimizer,
     -- scaling of losses comes with any
-    EXISTS (FROM gpu_ops WHERE class = 'optimizer' AND NOT contains(name, 'amp_update_scale')) AS has_fused_optimizer,
+    EXISTS (FROM kernels WHERE class = 'optimizer' AND NOT contains(name, 'amp_update_scale')) AS has_fused_optimizer,
     EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE optimizer IS NOT NULL)
-        AND EXISTS (FROM gpu_ops) AND NOT EXISTS (FROM gpu_ops WHERE class = 'optimizer') AS has_cpu_optimizer,
-    coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(duration_ns) FROM gpu_ops), FALSE) AS is_graphed,
+        AND EXISTS (FROM kernels) AND NOT EXISTS (FROM kernels WHERE class = 'optimizer') AS has_cpu_optimizer,
+    coalesce(2 * (SELECT sum(duration_ns) FROM tw_graph_ops()) >= (SELECT sum(time_ns) FROM kernels), FALSE) AS is_graphed,
     (SELECT count(DISTINCT step) > 1 FROM steps) OR coalesce((
         SELECT 2 * sum(runs) FILTER (WHERE runs > 2) >= sum(runs)
-        FROM (SELECT count(*) AS runs FROM gpu_ops WHERE kind = 'kernel' GROUP BY name)
+        FROM (SELECT sum(runs) AS runs FROM kernels WHERE kind = 'kernel' GROUP BY name)
     ), FALSE) AS repeats,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
     (SELECT count(*) FROM ranks) AS ranks
