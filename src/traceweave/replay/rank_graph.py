@@ -89,7 +89,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     """
     gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
-    copies = host.blocking_copies(gpu, calls, rows.pageable)
+    copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
     room = full_queues.made_room(gpu)
     room = np.where(room < 0, full_queues.let_in(gpu, calls, copies), room)
     gpu = full_queues.since_room(gpu, room)
