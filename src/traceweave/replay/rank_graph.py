@@ -87,7 +87,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
     Delays are not known yet, nor when transfers begin.
     """
-    gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
+    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
     copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
     room = full_queues.made_room(gpu)
@@ -180,28 +180,11 @@ def _on_device(
         lag=np.where(second, 0, order.lag[of]),
         launch=np.where(launched, launches[launch[of]], -1) if len(launches) else launch[of],
         launch_lag=order.launch_lag[of],
-        step=_filled(gpu)[of],
+        step=gpu["step"][of],
         op_id=gpu["op_id"][of],
         name=gpu["name_id"][of],
         class_=gpu["class_id"][of],
     )
-
-
-def _with_steps(gpu: Columns, steps: Columns) -> Columns:
-    """Return the ops with the step in which they ran, where no launch at all is recorded."""
-    if np.any(gpu["called"] > NONE) or np.any(gpu["step"] >= 0) or not len(steps["step"]):
-        return gpu
-    place = np.searchsorted(steps["start_ns"], gpu["start_ns"], side="right") - 1
-    within = (place >= 0) & (gpu["start_ns"] < steps["end_ns"][place])
-    return {**gpu, "step": np.where(within, steps["step"][place], -1)}
-
-
-def _filled(gpu: Columns) -> Ints:
-    """Return the step of each op; that of the op before where its launch is not recorded."""
-    known = (gpu["step"] >= 0) | (gpu["called"] > NONE)
-    at = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
-    same = (at >= 0) & (gpu["chain"][at] == gpu["chain"])
-    return np.where(same, gpu["step"][at], gpu["step"])
 
 
 def _on_host(
