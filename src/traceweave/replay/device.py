@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from traceweave.replay.streams import (
     Streams,
     Waits,
     in_time,
+    order_streams,
     ordered_waits,
     recorded_waits,
+    waits_by_place,
     waits_by_time,
 )
 
@@ -103,7 +105,12 @@ def stream_waits(
     fits = in_time(told, streams.gpu, tolerance)
     dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
     told = Waits(told.source[fits], told.target[fits])
-    seen = waits_by_time(streams, _ready(streams.gpu, order, told))
+    seen = told
+    if len(recorded) or np.any(order_streams(calls)):
+        seen = waits_by_time(streams, _ready(streams.gpu, order, told))
+    elif len(streams.begins) > 1:
+        unlaunched = replace(order, launched=np.zeros_like(order.launched))
+        seen = waits_by_place(streams, _ready(streams.gpu, unlaunched, told))
     fits = in_time(seen, streams.gpu, max(tolerance, SLOP_NS))
     every = Waits.joined(told, Waits(seen.source[fits], seen.target[fits]))
     return every, max(len(every) - len(recorded), 0)

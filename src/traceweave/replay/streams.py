@@ -246,7 +246,27 @@ def waits_by_time(streams: Streams, ready: Ints) -> Waits:
     latest = np.argmax(np.where(fits, _end(streams, ended), NONE), axis=0) if len(late) else late
     rows = np.flatnonzero(fits.any(axis=0))
     seen = Waits(ended[latest[rows], rows], late[rows])
-    return Waits.joined(seen, _in_all_steps(seen, streams))
+    return Waits.joined(seen, _in_all_steps(seen, streams, 0))
+
+
+def waits_by_place(streams: Streams, ready: Ints) -> Waits:
+    """Return the waits that times alone show, where no call is recorded that orders streams.
+
+    Of each stream the op that ended right before another began, and if none did the one that ended
+    last: at the same places of at least half of all steps, and contradicted by none by more than
+    SLOP_NS.
+    """
+    start = streams.gpu["start_ns"]
+    late = np.flatnonzero(start - ready > IDLE_NS)
+    ended = _ended_before(streams, late)
+    known = (ended >= 0) & (_end(streams, ended) > ready[late])
+    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + SLOP_NS)
+    last = known & (_end(streams, ended) == np.max(_end(streams, ended), axis=0, initial=NONE))
+    stream, row = np.nonzero(np.where(prompt.any(axis=0), prompt, last))
+    seen = Waits(ended[stream, row], late[row])
+    step = streams.gpu["step"]
+    steps = len(np.unique(step[step >= 0]))
+    return _in_all_steps(seen, streams, steps / 2) if steps > 2 else seen
 
 
 def _ended_before(streams: Streams, ops: Ints) -> Ints:
@@ -265,8 +285,8 @@ def _end(streams: Streams, ops: Ints) -> Ints:
     return np.where(ops >= 0, streams.gpu["end_ns"][ops], NONE)
 
 
-def _in_all_steps(seen: Waits, streams: Streams) -> Waits:
-    """Return the waits at the same places of every step that are seen in some of them.
+def _in_all_steps(seen: Waits, streams: Streams, least: float) -> Waits:
+    """Return the waits at the same places of every step that are seen in at least some of them.
 
     Streams count that have as many ops in every step. A wait that a step contradicts is none.
     """
@@ -292,7 +312,8 @@ def _in_all_steps(seen: Waits, streams: Streams) -> Waits:
     same &= alike[stream[source]] & alike[stream[target]]
     source, target = source[same], target[same]
     places = np.stack([stream[source], place[source], stream[target], place[target]])
-    keys = np.unique(places, axis=1)
+    keys, often = np.unique(places, axis=1, return_counts=True)
+    keys = keys[:, often >= least]
     sources = member[first[keys[0]].T + keys[1]]
     targets = member[first[keys[2]].T + keys[3]]
     holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + SLOP_NS, axis=0)
