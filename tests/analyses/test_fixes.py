@@ -22,15 +22,16 @@ from traceweave.replay.nodes import HOLDS
 def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
     with unchanging(empty_run):
-        found, (as_it_is, *_) = (rows(empty_run, name) for name in ("findings", "fixes"))
+        found, (as_it_is, fixed, _) = (rows(empty_run, name) for name in ("findings", "fixes"))
     by_rule = {row["rule"]: row for row in found}
     slow = by_rule["slow_kernels"]
     # A and B take 30 and 18 where the others take 15 and 8 at the median
     assert (slow["ranks"], slow["bound_ns"]) == ([1], 25 * US)
     assert slow["scenario"] == "rank=1 kind=compute like=median"
-    # but of the compute of 18, 48 and 53 per rank it has the median: nothing is gained
-    assert (slow["cost_ns"], slow["cost_is"]) == (0, "replayed")
-    assert slow["uncertainty_ns"] is None  # of one step
+    # with A at 20 the transfer begins at 25, when rank 2 is there; B takes 8, the lower of two:
+    # of steps of 50, 60 and 70 there are left 45, 37 + 8 and 65
+    assert (slow["cost_ns"], slow["cost_is"]) == (60_000 - 51_667, "replayed")
+    assert (slow["uncertainty_ns"], fixed["uncertainty_ns"]) == (None, None)  # of one step
     # what better overlap would be, no scenario can say
     assert (by_rule["poor_overlap"]["cost_ns"], by_rule["poor_overlap"]["cost_is"]) == (
         12 * US,
@@ -38,12 +39,14 @@ def test_by_hand(empty_run: duckdb.DuckDBPyConnection) -> None:
     )
     assert (as_it_is["step_ns"], as_it_is["alone_ns"], as_it_is["scenario"]) == (60_000, None, None)
     assert as_it_is["bottleneck"] == "compute (other) of rank 1, 42.9% of the path"
+    assert (fixed["n"], fixed["rule"], fixed["step_ns"]) == (1, "slow_kernels", 51_667)
+    assert fixed["gain_ns"] == fixed["alone_ns"] == fixed["together_ns"] == slow["cost_ns"]
 
 
 @nightly
 def test_the_first_n_are_replayed_together(empty_run: duckdb.DuckDBPyConnection) -> None:
     by_hand.write(empty_run)
-    slow, transfer = "rank=1 kind=compute like=fastest", "op=all_reduce times=0"
+    slow, transfer = "rank=1 kind=compute like=median", "op=all_reduce times=0"
     as_it_is, *found = fixes(empty_run, [slow, transfer, "rank=9 times=0"])
     assert as_it_is.step_ns == 60_000
     # the best first: without a transfer of 12, and then with rank 2 the last, at 25
@@ -105,7 +108,7 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: duckdb.DuckDBPyConnection)
     limit = "kind=transfer times=0"
     [alone] = fixes(empty_run, [], [limit])
     assert (alone.n, alone.scenario, alone.alone_ns) == (None, limit, 12_000)
-    fix = "rank=1 kind=compute like=fastest"
+    fix = "rank=1 kind=compute like=median"
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
 
 

@@ -127,16 +127,11 @@ class _Host:
         self._longer = np.maximum(length - group_medians(length, self._same()), 0)
 
     def _same(self) -> Ints:
-        """Return a number for each operator: the same in all steps of its rank, by its place among
-        those of its name."""
+        """Return a number for each operator: the same in all steps of its rank."""
         nodes, works = self._nodes, self._works
-        keys = np.stack([nodes.rank[works], nodes.name[works], nodes.step[works]])
-        order = np.lexsort((nodes.start[works], *keys))
-        leads = np.any(np.diff(keys[:, order], axis=1, prepend=-2) != 0, axis=0)
-        number = np.arange(len(order))
-        place = np.empty(len(order), np.int64)
-        place[order] = number - np.maximum.accumulate(np.where(leads, number, 0))
-        same: Ints = np.unique([*keys[:2], place], axis=1, return_inverse=True)[1]
+        rank, name = nodes.rank[works], nodes.name[works]
+        place = places(name, rank, nodes.step[works], nodes.start[works])
+        same: Ints = np.unique(np.stack([rank, name, place]), axis=1, return_inverse=True)[1]
         return same
 
     def merge(self, merged: Ints, kept: Ints, length: Ints) -> None:
