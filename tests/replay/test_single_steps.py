@@ -20,7 +20,7 @@ from traceweave.replay.single_steps import Steps, apart, steps_of
 @pytest.mark.parametrize(
     "name", ["ddp_gloo_straggler", "kineto/torchrec_4", "pipeline_1f1b", "kineto/megatron_tp8"]
 )
-def test_levels_replay_as_the_engine_does(
+def test_runs_by_their_lengths_replay_as_nodes_do(
     name: str, corpus: Path, fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
     database = database_of(corpus / name if "/" in name else fixtures / name)

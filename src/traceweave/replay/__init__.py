@@ -2,7 +2,7 @@
 
 Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a rank (`device`,
 `streams`, `host` say which), `graph` ties the ranks together; `engine` replays; `path`, `quality`,
-`model` and `slowdown` answer, the latter from `single_steps`, which `levels` replays many at once.
+`model` and `slowdown` answer, the latter from `single_steps`.
 """
 
 from __future__ import annotations

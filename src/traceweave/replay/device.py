@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from traceweave.replay.streams import (
     order_streams,
     ordered_waits,
     recorded_waits,
-    slop_of,
     waits_by_place,
     waits_by_time,
 )
@@ -48,10 +47,6 @@ class Order:
     and in real traces it returns up to 73 us after. One that waits for its copy launches at once,
     but for what it first has to stage."""
 
-    def unlaunched(self) -> Order:
-        """Return the order as if no launch were recorded."""
-        return Order(self.lag, np.zeros_like(self.launched), self.launch_lag)
-
 
 def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     """Return what streams and launches allow; `copies` held up their calls.
@@ -64,7 +59,7 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     leads = np.zeros(len(start), bool)
     leads[streams.begins] = True
     free = np.where(leads, NONE, np.roll(gpu["end_ns"], 1))
-    contradicted = ~leads & (start - free < -max(OVERLAP_NS, slop_of(gpu)))
+    contradicted = ~leads & (start - free < -OVERLAP_NS)
     dropped["order"] += int(np.sum(contradicted))
     follows = ~leads & ~contradicted
     known = called > NONE
@@ -110,13 +105,13 @@ def stream_waits(
     fits = in_time(told, streams.gpu, tolerance)
     dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
     told = Waits(told.source[fits], told.target[fits])
-    seen, slop = told, max(tolerance, SLOP_NS)
+    seen = told
     if len(recorded) or np.any(order_streams(calls)):
         seen = waits_by_time(streams, _ready(streams.gpu, order, told))
     elif len(streams.begins) > 1:
-        slop = max(slop, slop_of(streams.gpu))
-        seen = waits_by_place(streams, _ready(streams.gpu, order.unlaunched(), told), slop)
-    fits = in_time(seen, streams.gpu, slop)
+        unlaunched = replace(order, launched=np.zeros_like(order.launched))
+        seen = waits_by_place(streams, _ready(streams.gpu, unlaunched, told))
+    fits = in_time(seen, streams.gpu, max(tolerance, SLOP_NS))
     every = Waits.joined(told, Waits(seen.source[fits], seen.target[fits]))
     return every, max(len(every) - len(recorded), 0)
 

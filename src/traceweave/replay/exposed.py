@@ -24,7 +24,7 @@ from traceweave.replay.rows import (
     LAUNCH,
     NONE,
     WAIT,
-    OfStreams,
+    RankRows,
     Tables,
     of_rank,
     positions,
@@ -146,7 +146,7 @@ def _fill(
     timeline = _TIMELINE if tables.has_gpu else _HOST_TIMELINE
     read = _fetched(con, timeline, those | {"none": NONE})
     waits = _fetched(con, _WAITING_CALLS, those)
-    streams = tables.of_streams(**those) if tables.has_gpu else None
+    streams = tables.read(**those, only=("gpu", "calls", "recorded")) if tables.has_gpu else None
     for rank, tick in ranks:
         go_on()
         ops = of_rank(read, rank)
@@ -167,7 +167,7 @@ def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any])
     return {name: np.ma.getdata(column) for name, column in found.items()}
 
 
-def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: OfStreams) -> Ints:
+def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> Ints:
     """Return when the rank launched what has no record, in order, on its own clock."""
     calls = of_streams.calls
     unseen = (calls["sort"] == LAUNCH) & (calls["correlation"] >= 0)
@@ -179,7 +179,7 @@ def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: OfStreams) -> I
     return found
 
 
-def _edges(of_streams: OfStreams, ops: Columns) -> Waits:
+def _edges(of_streams: RankRows, ops: Columns) -> Waits:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
     times alone suggest is no evidence here. They are by the places of ops in the timeline."""
     gpu = sorted_by(of_streams.gpu, "chain", "start_ns", "op_id")

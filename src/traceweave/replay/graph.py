@@ -165,7 +165,7 @@ def _tied(
     seen = (np.bincount(instance, minlength=len(together)) > 1) & (together > -FAR)
 
     # who was done before the last one was there did not wait for it
-    early = waits & (done < (together - instances["resolution"])[instance])
+    early = waits & (done < together[instance])
     ends = np.cumsum([len(part.arrival) for part in parts])
     for part, mine in zip(parts, np.split(early, ends), strict=False):
         part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))

@@ -150,28 +150,25 @@ def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Int
 
 
 def device_waits(
-    found: Threads, records: Records, streams: Streams, copies: Ints, room: Ints, tolerance: int
+    found: Threads, records: Records, streams: Streams, let_by: Ints, tolerance: int
 ) -> tuple[Ints, Ints, int]:
     """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
 
-    A call that waits for an event or a stream which no record names waits for the last stream that
-    its thread launched on, or, if that was not done, for what had ended last when it returned.
+    `let_by` says by op which one's end let its call return: its own, of a copy, or what made room.
+    A call that waits for an event or a stream which no record names waits for what was launched
+    last of what was done when it returned.
     """
     calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
     sort[found.kept] = found.sort[found.kept]
-    pairs = [_whole_device(calls, sort, streams), _own_copies(calls, sort, streams, copies)]
-    pairs.append(_rooms(calls, sort, streams, room))
+    waiting = np.flatnonzero(np.isin(sort, (DEVICE, FREES)))
+    pairs = [_launched_before(calls, waiting, streams), _let_return(calls, sort, streams, let_by)]
     named, unnamed = _recorded(calls, sort, records, streams)
-    pairs += [named, _last_launched(calls, unnamed, sort, streams)]
+    pairs += [named, _last_launched(calls, unnamed, streams)]
     op = np.concatenate([p[0] for p in pairs])
     call = np.concatenate([p[1] for p in pairs])
     fits = streams.gpu["end_ns"][op] <= calls["end_ns"][call] + tolerance
     fits |= sort[call] == COPY
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))
-
-
-def _whole_device(calls: Columns, sort: Ints, streams: Streams) -> tuple[Ints, Ints]:
-    return _launched_before(calls, np.flatnonzero(np.isin(sort, (DEVICE, FREES))), streams)
 
 
 def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
@@ -182,17 +179,12 @@ def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[I
     )
 
 
-def _own_copies(calls: Columns, sort: Ints, streams: Streams, copies: Ints) -> tuple[Ints, Ints]:
-    call = positions(calls["op_id"], streams.gpu["launch"][copies])
-    kept = sort[call] == COPY
-    return copies[kept], call[kept]
-
-
-def _rooms(calls: Columns, sort: Ints, streams: Streams, room: Ints) -> tuple[Ints, Ints]:
+def _let_return(calls: Columns, sort: Ints, streams: Streams, let_by: Ints) -> tuple[Ints, Ints]:
+    """Return pairs of an op that let a call return, and the call."""
     call = positions(calls["op_id"], streams.gpu["launch"])
-    op = np.flatnonzero((call >= 0) & (room >= 0))
-    op = op[sort[call[op]] == ROOM]
-    return room[op], call[op]
+    op = np.flatnonzero((call >= 0) & (let_by >= 0))
+    op = op[np.isin(sort[call[op]], (COPY, ROOM))]
+    return let_by[op], call[op]
 
 
 def _recorded(
@@ -212,28 +204,19 @@ def _recorded(
     return _pairs(op, call), np.flatnonzero(waiting)
 
 
-def _last_launched(
-    calls: Columns, waiting: Ints, sort: Ints, streams: Streams
-) -> tuple[Ints, Ints]:
+def _last_launched(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
     if not len(waiting) or not len(streams.begins):
         return _pairs(np.empty(0, np.int64), np.empty(0, np.int64))
     gpu, at = streams.gpu, calls["start_ns"][waiting]
     returned = calls["end_ns"][waiting]
     usual = np.full(len(waiting), -1, np.int64)
     usual_called = np.full(len(waiting), -1, np.int64)
-    ended = np.full(len(waiting), -1, np.int64)
     for stream in range(len(streams.begins)):
         op = streams.last_before(stream, at)
-        done = (op >= 0) & (gpu["end_ns"][op] <= returned)
-        later = done & (streams.called[op] > usual_called)
+        later = (op >= 0) & (gpu["end_ns"][op] <= returned) & (streams.called[op] > usual_called)
         usual = np.where(later, op, usual)
         usual_called = np.where(later, streams.called[op], usual_called)
-        within = done & (gpu["end_ns"][op] > at)
-        within &= (ended < 0) | (gpu["end_ns"][op] > gpu["end_ns"][ended])
-        ended = np.where(within, op, ended)
-    # that of an event is known only if it was waited for
-    best = np.where(sort[waiting] == EVENT, ended, np.where(ended >= 0, ended, usual))
-    return _pairs(best, waiting)
+    return _pairs(usual, waiting)
 
 
 def _pairs(op: Ints, call: Ints) -> tuple[Ints, Ints]:

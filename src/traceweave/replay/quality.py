@@ -8,6 +8,11 @@ from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import ARRIVAL, CALL, TRANSFER
 
+_FACTS = (
+    *("ops", "launched", "stream_waits", "inferred_waits", "wait_calls", "host_waits"),
+    "unfollowed",
+)
+
 
 def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
     """Return one row per rank: columns of replay_quality.
@@ -32,13 +37,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
             "nodes": len(mine),
             "window_ns": int((nodes.start[ops] + nodes.length[ops]).max() - nodes.start[ops].min()),
             "unexplained_ns": _unexplained(graph, ops),
-            "ops": part.facts["ops"],
-            "launched": part.facts["launched"],
-            "stream_waits": part.facts["stream_waits"],
-            "inferred_waits": part.facts["inferred_waits"],
-            "wait_calls": part.facts["wait_calls"],
-            "host_waits": part.facts["host_waits"],
-            "unfollowed": part.facts["unfollowed"],
+            **{fact: part.facts[fact] for fact in _FACTS},
             "collectives": len(part.instance) + lone,
             "incomplete": int(np.sum(~whole[part.instance])) + lone,
             "dropped": sum(dropped.values()),

@@ -87,12 +87,14 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
     Delays are not known yet, nor when transfers begin.
     """
-    gpu = _with_steps(sorted_by(rows.gpu, "chain", "start_ns", "op_id"), rows.steps)
+    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
-    copies = host.blocking_copies(gpu, calls, rows.pageable)
+    copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
     room = full_queues.made_room(gpu)
     room = np.where(room < 0, full_queues.let_in(gpu, calls, copies), room)
     gpu = full_queues.since_room(gpu, room)
+    let_by = room.copy()
+    let_by[copies] = np.where(room[copies] < 0, copies, room[copies])
     streams = Streams(gpu)
     found = records(rows.recorded, calls, streams)
     tolerance = rows.tick if rows.tick > 1 else 0
@@ -100,9 +102,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     order = device.order(streams, copies, dropped)
     waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
     threads = host.threads(calls, streams, copies, room)
-    op, call, contradicted = host.device_waits(
-        threads, found, streams, copies, room, device.CLOCKS_NS
-    )
+    op, call, contradicted = host.device_waits(threads, found, streams, let_by, device.CLOCKS_NS)
     dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
     before, after = host.handovers(threads.own, rows.operators)
 
@@ -180,28 +180,11 @@ def _on_device(
         lag=np.where(second, 0, order.lag[of]),
         launch=np.where(launched, launches[launch[of]], -1) if len(launches) else launch[of],
         launch_lag=order.launch_lag[of],
-        step=_filled(gpu)[of],
+        step=gpu["step"][of],
         op_id=gpu["op_id"][of],
         name=gpu["name_id"][of],
         class_=gpu["class_id"][of],
     )
-
-
-def _with_steps(gpu: Columns, steps: Columns) -> Columns:
-    """Return the ops with the step in which they ran, where no launch at all is recorded."""
-    if np.any(gpu["called"] > NONE) or np.any(gpu["step"] >= 0) or not len(steps["step"]):
-        return gpu
-    place = np.searchsorted(steps["start_ns"], gpu["start_ns"], side="right") - 1
-    within = (place >= 0) & (gpu["start_ns"] < steps["end_ns"][place])
-    return {**gpu, "step": np.where(within, steps["step"][place], -1)}
-
-
-def _filled(gpu: Columns) -> Ints:
-    """Return the step of each op; that of the op before where its launch is not recorded."""
-    known = (gpu["step"] >= 0) | (gpu["called"] > NONE)
-    at = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
-    same = (at >= 0) & (gpu["chain"][at] == gpu["chain"])
-    return np.where(same, gpu["step"][at], gpu["step"])
 
 
 def _on_host(
@@ -265,14 +248,9 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     ops = len(cpu["op_id"])
     parts = _Numbers(member, ops)
     caller, launch_lag = _callers(cpu, comm)
-    known = np.flatnonzero((caller >= 0) & (comm["called"] == comm["start_ns"]))
-    # what a thread does itself comes after its operator, not when another takes it up
-    own = known[comm["called"][known] >= cpu["end_ns"][caller[known]]]
-    done, launch = caller[own], caller.copy()
-    launch[own] = -1
     source, target = _finished_between(cpu, comm)
     before, after = host.handovers(cpu, cpu)
-    of_comm = _host_collectives(rows.rank, comm, parts, launch, launch_lag)
+    of_comm = _host_collectives(rows.rank, comm, parts, caller, launch_lag)
     nodes = joined(_operators(rows, cpu), of_comm)
     edges = Edges.joined(
         Edges.of(
@@ -281,7 +259,6 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
             np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0),
             HOST_WAIT,
         ),
-        Edges.of(done, parts.first[own], comm["called"][own] - cpu["end_ns"][done], HANDOVER),
         Edges.of(before, after, np.zeros_like(before), HANDOVER),
     )
     facts = Counter(
@@ -327,13 +304,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     for early in (0, EARLY_NS, late):  # of two in flight the one that ends nearer
         ended = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + early, side="right")
         last = by_end[np.maximum(ended - 1, 0)]
-        start, called = comm["start_ns"][last], comm["called"][last]
-        # one that a thread of gloo takes up while its caller waits: the caller goes on after it,
-        # or, where cores are busy, when it is woken
-        own = comm["caller"][last] == cpu["chain"]
-        returned = own & (called > NONE) & (start < cpu["start_ns"])
-        waits = (ended > 0) & (comm["end_ns"][last] > free) & ((start <= free) | returned)
-        waits &= called < cpu["start_ns"]  # one that it asks for itself it does not wait for
+        waits = (ended > 0) & (comm["end_ns"][last] > free)
+        waits &= comm["called"][last] < cpu["start_ns"]  # for one that it asks for it does not wait
         found = np.where((found < 0) & waits, last, found)
     target = np.flatnonzero(found >= 0)
     return found[target], target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -277,7 +277,7 @@ class RankRows:
     tick: int
     """Smallest difference of times that its trace can tell, ns."""
     gpu: Columns
-    pageable: Ints
+    pageable: Columns
     """Ops that copy from or to pageable memory."""
     calls: Columns
     cpu: Columns
@@ -287,16 +287,6 @@ class RankRows:
     """What kept a thread from launching; sort: a place in HOLDS."""
     operators: Columns
     steps: Columns
-
-
-@dataclass(frozen=True)
-class OfStreams:
-    """What orders the streams of a rank, as RankRows has it."""
-
-    tick: int
-    gpu: Columns
-    calls: Columns
-    recorded: Columns
 
 
 @dataclass(frozen=True)
@@ -370,9 +360,9 @@ class Tables:
         """
         # a database that lacks one of the relations is refused, whatever it holds
         for part in self.parts():
-            read = self._read(part[0][0], part[-1][0]) if part else self._read(-1, -1)
+            rows_of = self.read(part[0][0], part[-1][0]) if part else self.read(-1, -1)
             for rank, tick in part:
-                rows = _of_rank(read, rank, tick)
+                rows = rows_of(rank, tick)
                 if len(rows.gpu["op_id"]) or len(rows.cpu["op_id"]):
                     yield rows
 
@@ -383,18 +373,13 @@ class Tables:
         ).fetchall()
         return [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
 
-    def of_streams(self, first: int, last: int) -> Callable[[int, int], OfStreams]:
-        """Read what orders the streams of ranks with GPUs, from the first to the last; return a
-        function that has it of one of them, given the tick of its clock.
-        """
-        read = [
-            sorted_by(self._columns(query, first=first, last=last), "rank")
-            for query in (_GPU_OPS, _HOST_CALLS, _RECORDED)
-        ]
-        return lambda rank, tick: OfStreams(tick, *(of_rank(columns, rank) for columns in read))
+    def read(
+        self, first: int, last: int, only: Container[str] = ()
+    ) -> Callable[[int, int], RankRows]:
+        """Read the ranks from the first to the last, `only` some tables of them if any are named.
 
-    def _read(self, first: int, last: int) -> dict[str, Columns]:
-        """Return the rows of ranks from the first to the last, each table by rank."""
+        Return a function that has the rows of one of these ranks, given the tick of its clock.
+        """
         has_gpu = self.has_gpu
         wanted = {
             "gpu": (_GPU_OPS, has_gpu), "pageable": (self._pageable, has_gpu),
@@ -403,12 +388,15 @@ class Tables:
             "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
             "steps": (_STEPS, True),
         }  # fmt: skip
-        return {
+        read = {
             name: sorted_by(self._columns(query, first=first, last=last), "rank")
-            if is_wanted
+            if is_wanted and (not only or name in only)
             else self._without_rows(query)
             for name, (query, is_wanted) in wanted.items()
         }
+        return lambda rank, tick: RankRows(
+            rank, tick, **{name: of_rank(columns, rank) for name, columns in read.items()}
+        )
 
     def _without_rows(self, query: str) -> Columns:
         if query not in self._empty:
@@ -420,16 +408,6 @@ def of_rank(columns: Columns, rank: int) -> Columns:
     """Return the rows of a rank of columns that are sorted by rank."""
     begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
     return {key: column[begin:end] for key, column in columns.items()}
-
-
-def _of_rank(read: Mapping[str, Columns], rank: int, tick: int) -> RankRows:
-    def own(name: str) -> Columns:
-        return of_rank(read[name], rank)
-
-    return RankRows(
-        rank, tick, own("gpu"), own("pageable")["op_id"], own("calls"), own("cpu"),
-        own("collectives"), own("recorded"), own("holds"), own("operators"), own("steps"),
-    )  # fmt: skip
 
 
 def sorted_by(columns: Columns, *keys: str) -> Columns:

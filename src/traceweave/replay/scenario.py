@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from math import inf
+from sys import float_info
+from typing import Any
 
 from traceweave.errors import UsageError, suggest
 from traceweave.replay.nodes import HOLDS, KINDS
@@ -21,6 +24,8 @@ CHANGES = (
     *("contention", OWN_STREAM),
 )
 LIKES = ("median", "fastest", "mean")
+
+SMALLEST = float_info.min
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
 
@@ -116,31 +121,14 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
             f"scenario {text!r} has more than one change: {', '.join(changes)}; divide it in two,"
             " with a semicolon between them"
         )
-    kinds = _kinds(text, given, comm_ops)
-    scenario = Scenario(
-        text,
-        _numbers(text, "rank", given),
-        _numbers(text, "step", given),
-        kinds,
-        given.get("class"),
-        given.get("op"),
-        _whole(text, "group", given),
-        given.get("name"),
-        given.get("module"),
-        _range(text, given),
-        _numbers(text, "stream", given),
-        _word(text, given, "while", "idle"),
-        _number(text, "times", given),
-        _like(text, given),
-        _number(text, "gbps", given),
-        _number(text, "alpha_us", given),
-        _number(text, "bucket_mb", given),
-        _units(text, given),
-        _word(text, given, "overlap", "full"),
-        _word(text, given, "wait", "none"),
-        _word(text, given, "contention", "none"),
-        OWN_STREAM in given,
-    )
+    values = {}
+    for key, value in given.items() - {("kind", given.get("kind"))}:
+        field, read, what = _VALUES[key]
+        try:
+            values[field] = read(value)
+        except ValueError as error:
+            raise UsageError(f"scenario {text!r}: {key} is {what}") from error
+    scenario = Scenario(text, kinds=_kinds(text, given, comm_ops), **values)
     _refuse(scenario)
     return scenario
 
@@ -205,14 +193,15 @@ _WHILE_IDLE = frozenset({"launch", *HOLDS})
 
 
 def _refuse(s: Scenario) -> None:
-    if s.times is not None and not 0 <= s.times <= 1000:
-        raise UsageError(f"scenario {s.text!r}: times is a factor from 0 to 1000")
-    if s.gbps is not None and s.gbps <= 0:
-        raise UsageError(f"scenario {s.text!r}: gbps is above 0")
-    if s.alpha_us is not None and s.alpha_us < 0:
-        raise UsageError(f"scenario {s.text!r}: alpha_us is at least 0")
-    if s.bucket_mb is not None and s.bucket_mb <= 0:
-        raise UsageError(f"scenario {s.text!r}: bucket_mb is above 0")
+    for value, least, most, what in (
+        (s.times, 0, 1000, "times is a factor from 0 to 1000"),
+        (s.gbps, SMALLEST, inf, "gbps is above 0"),
+        (s.alpha_us, 0, inf, "alpha_us is at least 0"),
+        (s.bucket_mb, SMALLEST, inf, "bucket_mb is above 0"),
+        (s.prefetch, 1, inf, "prefetch is a number of units, 1 or more"),
+    ):
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"scenario {s.text!r}: {what}")
     placed = s.overlap or s.alone or s.own_stream
     of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, placed or None)
     if s.kinds != {"transfer"} and any(change is not None for change in of_transfer):
@@ -235,56 +224,59 @@ def _refuse(s: Scenario) -> None:
         raise UsageError(f"scenario {s.text!r}: {wrong} has nothing to be like; use times=")
 
 
-def _numbers(text: str, key: str, given: dict[str, str]) -> frozenset[int] | None:
-    if key not in given:
-        return None
+def _numbers(value: str) -> frozenset[int]:
     found: set[int] = set()
-    for part in given[key].split(","):
+    for part in value.split(","):
         if not (match := re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())):
-            raise UsageError(f"scenario {text!r}: {key} is numbers like 3 or 0,3-5")
+            raise ValueError
         found |= set(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(found)
 
 
-def _whole(text: str, key: str, given: dict[str, str]) -> int | None:
-    if key in given and not given[key].isdecimal():
-        raise UsageError(f"scenario {text!r}: {key} is a number; the relation groups has them")
-    return int(given[key]) if key in given else None
+def _whole(value: str) -> int:
+    if not value.isdecimal():
+        raise ValueError
+    return int(value)
 
 
-def _number(text: str, key: str, given: dict[str, str]) -> float | None:
-    try:
-        return float(given[key]) if key in given else None
-    except ValueError as error:
-        raise UsageError(f"scenario {text!r}: {key} is a number, not {given[key]!r}") from error
+def _range(value: str) -> tuple[float, float]:
+    low, dash, high = value.partition("-")
+    return float(low or 0), float(high or "inf") if dash else float(low)
 
 
-def _units(text: str, given: dict[str, str]) -> int | None:
-    units = given.get("prefetch")
-    if units is not None and not (units.isdecimal() and int(units)):
-        raise UsageError(f"scenario {text!r}: prefetch is a number of units, 1 or more")
-    return int(units) if units else None
+def _one_of(*words: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in words:
+            raise ValueError
+        return value
+
+    return read
 
 
-def _range(text: str, given: dict[str, str]) -> tuple[float, float] | None:
-    if "bytes" not in given:
-        return None
-    low, dash, high = given["bytes"].partition("-")
-    try:
-        return float(low or 0), float(high or "inf") if dash else float(low)
-    except ValueError as error:
-        raise UsageError(f"scenario {text!r}: bytes is a range like 1e6-2e6, or 1e6-") from error
+def _only(word: str) -> Callable[[str], bool]:
+    return lambda value: bool(_one_of(word)(value))
 
 
-def _like(text: str, given: dict[str, str]) -> str | None:
-    like = given.get("like")
-    if like is not None and like not in LIKES:
-        raise UsageError(f"scenario {text!r}: like is one of {', '.join(LIKES)}")
-    return like
-
-
-def _word(text: str, given: dict[str, str], key: str, word: str) -> bool:
-    """Return whether a key is there that has one value."""
-    if given.get(key, word) != word:
-        raise UsageError(f"scenario {text!r}: {key} is {word}, or not there")
-    return key in given
+_VALUES: dict[str, tuple[str, Callable[[str], Any], str]] = {
+    "rank": ("ranks", _numbers, "numbers like 3 or 0,3-5"),
+    "step": ("steps", _numbers, "numbers like 3 or 0,3-5"),
+    "stream": ("streams", _numbers, "numbers like 3 or 0,3-5"),
+    "class": ("class_", str, ""),
+    "op": ("op", str, ""),
+    "name": ("name", str, ""),
+    "module": ("module", str, ""),
+    "group": ("group", _whole, "a number; the relation groups has them"),
+    "bytes": ("bytes", _range, "a range like 1e6-2e6, or 1e6-"),
+    "while": ("idle", _only("idle"), "idle, or not there"),
+    "times": ("times", float, "a number"),
+    "like": ("like", _one_of(*LIKES), f"one of {', '.join(LIKES)}"),
+    "gbps": ("gbps", float, "a number"),
+    "alpha_us": ("alpha_us", float, "a number"),
+    "bucket_mb": ("bucket_mb", float, "a number"),
+    "prefetch": ("prefetch", _whole, "a number of units, 1 or more"),
+    "overlap": ("overlap", _only("full"), "full, or not there"),
+    "wait": ("alone", _only("none"), "none, or not there"),
+    "contention": ("uncontended", _only("none"), "none, or not there"),
+    OWN_STREAM: ("own_stream", bool, ""),
+}
+"""By key: the field of a scenario, what reads its value, and what that has to be."""

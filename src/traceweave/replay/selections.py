@@ -68,18 +68,14 @@ def selected_ops(
     found: dict[str, list[Any]] = {name: [] for name in ("rank", "side", "start_ns", "end_ns")}
     for side, text in texts.items():
         asked = selection(text, comm_ops)
-        chosen = _times(con, asked, comm_ops)
+        sql, values = ops_of(asked, comm_ops)
+        chosen = con.execute(f"SELECT rank, start_ns, end_ns FROM ({sql})", values).fetchnumpy()
         if not len(chosen["rank"]) and asked.names_something:
             raise UsageError(f"selection {text!r} selects nothing of this run")
         for name, column in chosen.items():
             found[name].append(np.ma.getdata(column))
         found["side"].append(np.full(len(chosen["rank"]), side, dtype=object))
     return {name: np.concatenate(columns) for name, columns in found.items()}
-
-
-def _times(con: duckdb.DuckDBPyConnection, chosen: Scenario, comm_ops: list[str]) -> dict[str, Any]:
-    sql, values = ops_of(chosen, comm_ops)
-    return dict(con.execute(f"SELECT rank, start_ns, end_ns FROM ({sql})", values).fetchnumpy())
 
 
 def ops_of(chosen: Scenario, comm_ops: Container[str]) -> tuple[str, dict[str, Any]]:

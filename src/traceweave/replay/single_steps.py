@@ -8,9 +8,8 @@ import numpy as np
 
 from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
-from traceweave.replay.engine import runs_of
+from traceweave.replay.engine import Lengths, runs_of, times
 from traceweave.replay.graph import Graph
-from traceweave.replay.levels import levels_of
 from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL, FREE, HANDOVER, Edges, Nodes
 
 
@@ -20,16 +19,15 @@ class Steps:
     def __init__(self, graph: Graph) -> None:
         step = steps_of(graph)
         nodes, edges = apart(graph, step)
-        runs = runs_of(nodes, edges)
-        self._levels = levels_of(nodes, runs)
-        first = runs.first
+        self._nodes, self._runs = nodes, runs_of(nodes, edges)
+        first = self._runs.first
         self.rank = positions(graph, nodes.rank[first])
         """Of each run, as a position; -1 of barriers, which take no time."""
         self.ops = np.flatnonzero((step >= 0) & (nodes.sort < CALL))
         """Nodes whose lengths count."""
         self.length = nodes.length[self.ops]
         """Theirs, as measured."""
-        self._run = runs.of[self.ops]
+        self._run = self._runs.of[self.ops]
         on_device = np.flatnonzero((step[first] >= 0) & (nodes.sort[first] < CALL))
         self._by_step = on_device[np.argsort(step[first[on_device]], kind="stable")]
         self.steps, self._begins = np.unique(step[first[self._by_step]], return_index=True)
@@ -42,8 +40,10 @@ class Steps:
 
     def times(self, takes: Iterable[Ints]) -> Iterator[Floats]:
         """Yield how long each step takes, for every case: how long each run takes."""
-        for ends in self._levels.ends(takes):
+        for lengths in takes:
             go_on()
+            # what launches a run begins one itself
+            _, ends = times(self._nodes, self._runs, Lengths(lengths, lengths))
             # without delays the last op of a run is the one that ends last
             yield np.maximum.reduceat(ends[self._by_step], self._begins).astype(np.float64)
 

@@ -18,16 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import COMPUTES, INNER, NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.rows import INNER, NONE, RECORD, WAIT, Columns, positions
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
 
 SLOP_NS = 2_000
 """Times of ops of one device are no better than this against each other."""
-
-MOST_SLOP_NS = 200_000
-"""The same where ops are stretches of many kernels, taken down by the training loop."""
 
 IDLE_NS = 3_000
 """An op that starts this much later than all known edges allow waits for something else."""
@@ -243,48 +240,42 @@ def waits_by_time(streams: Streams, ready: Ints) -> Waits:
     A wait that is seen in one step holds in the others too, unless one contradicts it.
     """
     late = np.flatnonzero((streams.gpu["start_ns"] - ready > IDLE_NS) & (ready > NONE))
-    ended = _ended_before(streams, late, SLOP_NS)
+    ended = _ended_before(streams, late)
     fits = (ended >= 0) & (_end(streams, ended) > ready[late])
     fits &= streams.gpu["start_ns"][late] - _end(streams, ended) <= PROMPT_NS
     latest = np.argmax(np.where(fits, _end(streams, ended), NONE), axis=0) if len(late) else late
     rows = np.flatnonzero(fits.any(axis=0))
     seen = Waits(ended[latest[rows], rows], late[rows])
-    return Waits.joined(seen, _in_all_steps(seen, streams, 0, SLOP_NS))
+    return Waits.joined(seen, _in_all_steps(seen, streams, 0))
 
 
-def waits_by_place(streams: Streams, ready: Ints, slop: int) -> Waits:
+def waits_by_place(streams: Streams, ready: Ints) -> Waits:
     """Return the waits that times alone show, where no call is recorded that orders streams.
 
     Of each stream the op that ended right before another began, and if none did the one that ended
     last: at the same places of at least half of all steps, and contradicted by none by more than
-    `slop`.
+    SLOP_NS.
     """
     start = streams.gpu["start_ns"]
     late = np.flatnonzero(start - ready > IDLE_NS)
-    ended = _ended_before(streams, late, slop)
+    ended = _ended_before(streams, late)
     known = (ended >= 0) & (_end(streams, ended) > ready[late])
-    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + slop)
+    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + SLOP_NS)
     last = known & (_end(streams, ended) == np.max(_end(streams, ended), axis=0, initial=NONE))
     stream, row = np.nonzero(np.where(prompt.any(axis=0), prompt, last))
     seen = Waits(ended[stream, row], late[row])
     step = streams.gpu["step"]
     steps = len(np.unique(step[step >= 0]))
-    return _in_all_steps(seen, streams, steps / 2, slop) if steps > 2 else seen
+    return _in_all_steps(seen, streams, steps / 2) if steps > 2 else seen
 
 
-def slop_of(gpu: Columns) -> int:
-    """Return by how much times may contradict each other: little where ops are short."""
-    length = (gpu["end_ns"] - gpu["start_ns"])[gpu["category"] == COMPUTES]
-    return int(np.clip(np.median(length) / 500, SLOP_NS, MOST_SLOP_NS)) if len(length) else SLOP_NS
-
-
-def _ended_before(streams: Streams, ops: Ints, slop: int) -> Ints:
+def _ended_before(streams: Streams, ops: Ints) -> Ints:
     """Return by stream the last op that ended before each of `ops` began; -1: none, or its own."""
     gpu = streams.gpu
     found = np.full((len(streams.begins), len(ops)), -1)
     for stream, (begin, end) in enumerate(streams.ranges()):
         ends = np.maximum.accumulate(gpu["end_ns"][begin:end])
-        place = np.searchsorted(ends, gpu["start_ns"][ops] + slop, side="right") - 1
+        place = np.searchsorted(ends, gpu["start_ns"][ops] + SLOP_NS, side="right") - 1
         other = (place >= 0) & ((ops < begin) | (ops >= end))
         found[stream] = np.where(other, begin + place, -1)
     return found
@@ -294,7 +285,7 @@ def _end(streams: Streams, ops: Ints) -> Ints:
     return np.where(ops >= 0, streams.gpu["end_ns"][ops], NONE)
 
 
-def _in_all_steps(seen: Waits, streams: Streams, least: float, slop: int) -> Waits:
+def _in_all_steps(seen: Waits, streams: Streams, least: float) -> Waits:
     """Return the waits at the same places of every step that are seen in at least some of them.
 
     Streams count that have as many ops in every step. A wait that a step contradicts is none.
@@ -325,7 +316,7 @@ def _in_all_steps(seen: Waits, streams: Streams, least: float, slop: int) -> Wai
     keys = keys[:, often >= least]
     sources = member[first[keys[0]].T + keys[1]]
     targets = member[first[keys[2]].T + keys[3]]
-    holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + slop, axis=0)
+    holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + SLOP_NS, axis=0)
     return Waits(sources[:, holds].ravel(), targets[:, holds].ravel())
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
@@ -52,7 +51,7 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
         model = Model(con)
     except NothingToReplayError:
         return
-    _fill(con, "tw_critical_path", _path_rows(model))
+    _fill(con, "tw_critical_path", _path_rows(con, model))
     _fill(con, "tw_path_changes", _change_rows(model))
     found = quality(model.graph, model.unexplained)
     _fill(con, "tw_replay_quality", {name: column(values) for name, values in found.items()})
@@ -161,7 +160,7 @@ def _texts(of: Sequence[str], numbers: Ints) -> npt.NDArray[np.object_]:
     return np.array([*of, None], dtype=object)[numbers]
 
 
-def _path_rows(model: Model) -> Columns:
+def _path_rows(con: duckdb.DuckDBPyConnection, model: Model) -> Columns:
     """The path by step, rank, kind, work and group, and how long ranks do the same in all."""
     graph, path = model.graph, model.path
     nodes = graph.nodes
@@ -171,7 +170,6 @@ def _path_rows(model: Model) -> Columns:
     rows, number = np.unique(keys, axis=1, return_inverse=True)
     length = np.bincount(number, path.length, minlength=rows.shape[1]).astype(np.int64)
     step, rank, kind, what, group = rows
-    total, mean = _totals(model, rows)
     return {
         "step": _known(step),
         "rank": rank,
@@ -179,56 +177,45 @@ def _path_rows(model: Model) -> Columns:
         "what": _texts(texts, what),
         "group_id": _known(group),
         "path_ns": length,
-        "rank_ns": total,
-        "mean_ns": mean,
+        **_totals(con, model, rows),
         "pieces": np.bincount(number, minlength=rows.shape[1]),
     }
 
 
-def _totals(model: Model, rows: Ints) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return how long each row's rank did the same in its step, and the mean over all ranks."""
-    graph = model.graph
-    nodes = graph.nodes
-    code, code_anywhere = _coder(rows), _coder(rows[[0, 2, 3]])
-    exact, anywhere = code(rows), code_anywhere(rows[[0, 2, 3]])
-    own, alike = np.unique(exact), np.unique(anywhere)
-    total, sums = np.zeros(len(own)), np.zeros(len(alike))
+def _totals(con: duckdb.DuckDBPyConnection, model: Model, rows: Ints) -> Columns:
+    """Return how long each row's rank did the same in its step, and the mean over all ranks; none
+    of delays of the device, which are nobody's work."""
+    graph, nodes = model.graph, model.graph.nodes
+    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_spent ({', '.join(_KEYS)}, ns BIGINT)")
     for block in nodes.blocks():
         for mine, kind, length in spent(graph, np.arange(block.start, block.stop)):
             what, _ = what_of(graph, mine, kind)
-            step, rank, group = nodes.step[mine], nodes.rank[mine], _groups(model, mine, kind)
-            total += _summed(own, code(np.stack([step, rank, kind, what, group])), length)
-            sums += _summed(alike, code_anywhere(np.stack([step, kind, what])), length)
-    rank_ns = total[np.searchsorted(own, exact)].astype(np.int64)
-    mean = sums[np.searchsorted(alike, anywhere)] / len(graph.ranks)
-    # delays of the device are nobody's work
-    nobody = rows[2] == DELAYED
-    return np.ma.masked_array(rank_ns, nobody), np.ma.masked_array(mean, nobody)
+            keys = (nodes.step[mine], nodes.rank[mine], kind, what, _groups(model, mine, kind))
+            with registered(con, {**_named(*keys), "ns": length}) as read:
+                con.execute(f"INSERT INTO tw_spent FROM {read}")
+    with registered(con, {**_named(*rows), "place": np.arange(rows.shape[1])}) as read:
+        found = con.execute(_TOTALS.format(rows=read), [len(graph.ranks)]).fetchnumpy()
+    con.execute("DROP TABLE tw_spent")
+    return {name: np.ma.masked_array(of, rows[2] == DELAYED) for name, of in found.items()}
 
 
-def _coder(rows: Ints) -> Callable[[Ints], Ints]:
-    """Return a function from columns of keys to one number each, the same for equal keys.
-
-    Keys that no row has are told from those of all rows, not from each other.
-    """
-    lows, highs = rows.min(axis=1, initial=0).tolist(), rows.max(axis=1, initial=0).tolist()
-
-    def code(keys: Ints) -> Ints:
-        number = np.zeros(keys.shape[1], np.int64)
-        for key, low, high in zip(keys, lows, highs, strict=True):
-            known = (key >= low) & (key <= high)
-            number = number * (high - low + 2) + np.where(known, key - low, high - low + 1)
-        return number
-
-    return code
+_KEYS = ("step BIGINT", "rank BIGINT", "kind BIGINT", "what BIGINT", "group_id BIGINT")
 
 
-def _summed(codes: Ints, of: Ints, values: Ints) -> Floats:
-    """Return the sum of the values of each code; `codes` are sorted."""
-    place = np.minimum(np.searchsorted(codes, of), len(codes) - 1)
-    known = codes[place] == of
-    sums = np.bincount(place[known], values[known], minlength=len(codes))
-    return sums.astype(np.float64)
+def _named(*keys: Ints) -> dict[str, Ints]:
+    return {name.split()[0]: of for name, of in zip(_KEYS, keys, strict=True)}
+
+
+_TOTALS = """
+SELECT
+    coalesce(sum(s.ns) FILTER (WHERE s.rank = r.rank AND s.group_id = r.group_id), 0)::BIGINT
+        AS rank_ns,
+    coalesce(sum(s.ns), 0) / $1 AS mean_ns
+FROM {rows} AS r LEFT JOIN (
+    SELECT step, rank, kind, what, group_id, sum(ns) AS ns FROM tw_spent GROUP BY ALL
+) AS s ON s.step = r.step AND s.kind = r.kind AND s.what = r.what
+GROUP BY r.place ORDER BY r.place
+"""
 
 
 def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
