@@ -111,7 +111,7 @@ def _lane(
     category: list[int],
     wait: int | None = None,
 ) -> dict[str, Any]:
-    call = [0, "all_reduce", 64_000_000, wait, None, True]
+    call = [0, "all_reduce", 64_000_000, wait, True, None, True]
     return {
         "rank": rank, "label": label, "start": start, "duration": duration, "name": name,
         "category": category, "many": [], "calls": [] if wait is None else [call],
@@ -121,14 +121,17 @@ def _lane(
 @nightly
 def test_who_is_waited_for_is_said_where_the_clocks_can_tell(make_run: MakeRun) -> None:
     con = make_run(ranks=4, steps=1)
-    assert {tuple(call[4:]) for call in _calls(con)} == {(3, False)}
+    assert {tuple(call[4:]) for call in _calls(con)} == {(True, 3, False)}
     # rank 2 comes last too, 100 ns before rank 3
     con.execute(
         "UPDATE base.collective_calls SET start_local_ns = start_local_ns + 10 * ?,"
         " duration_ns = duration_ns - 10 * ? WHERE rank = 2",
         [MS, MS],
     )
-    assert {tuple(call[4:]) for call in _calls(con)} == {(None, False)}
+    assert {tuple(call[4:]) for call in _calls(con)} == {(True, None, False)}
+    # of a member that was not recorded nobody knows when it came: the rest may be waiting for it
+    con.execute("DELETE FROM base.collective_calls WHERE rank = 1")
+    assert {call[4] for call in _calls(con)} == {False}
 
 
 @nightly
@@ -144,9 +147,9 @@ def test_nobody_is_waited_for_by_who_sends_into_a_buffer_or_found_no_partner(
             f"UPDATE {name} SET duration_ns = if(rank = 0, 5, 20) * {MS},"
             f" start_local_ns = start_local_ns + rank * 10 * {MS} WHERE {chosen or True}"
         )
-    assert [call[3:] for call in _calls(con)] == [[0, None, False], [0, None, False]]
+    assert [call[3:] for call in _calls(con)] == [[0, True, None, False]] * 2
     con.execute("UPDATE base.matches SET collective_id = NULL")
-    assert {tuple(call[3:]) for call in _calls(con)} == {(None, None, None)}
+    assert {tuple(call[3:]) for call in _calls(con)} == {(None,) * 4}
 
 
 def _calls(con: duckdb.DuckDBPyConnection) -> list[list[Any]]:

@@ -62,7 +62,7 @@ const TraceweaveTimelineControls = (() => {
       if (call.wait !== null) {
         const whom = call.wait && call.last !== null ? ` for rank ${call.last}` : "";
         lines.push([`Waits${whom}`, text(call.wait, "duration")]);
-        lines.push(["Transfer", text(lane.duration[i] - call.wait, "duration")]);
+        lines.push([call.whole ? "Transfer" : "Waiting or transfer", text(lane.duration[i] - call.wait, "duration")]);
         if (call.unsure) lines.push(["Wait is below the clock resolution", ""]);
         else if (call.last === null) lines.push(["Who came last is below the clock resolution", ""]);
       } else lines.push(["Waiting or transfer, not known which", ""]);

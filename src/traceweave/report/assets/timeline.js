@@ -211,14 +211,14 @@ const TraceweaveTimeline = (() => {
 
   // Communication of which it is not known what is waiting and what transfer.
   function unsplit({ category, many, byOp }) {
-    const unknown = (i) => category[i] === COMMUNICATION && !many.has(i) && (byOp.get(i)?.wait ?? null) === null;
+    const unknown = (i) => category[i] === COMMUNICATION && !many.has(i) && !byOp.get(i)?.whole;
     return new Set([...category.keys()].filter(unknown));
   }
 
   function create(host, place, spec, choice) {
     for (const lane of spec.steps.flatMap((one) => one.lanes)) {
       lane.many = new Map(lane.many);
-      lane.byOp = new Map(lane.calls.map(([i, op, size, wait, last, unsure]) => [i, { op, bytes: size, wait, last, unsure }]));
+      lane.byOp = new Map(lane.calls.map(([i, op, size, wait, whole, last, unsure]) => [i, { op, bytes: size, wait, whole, last, unsure }]));
       lane.unsplit = unsplit(lane);
     }
     const timeline = new Timeline(host, spec);

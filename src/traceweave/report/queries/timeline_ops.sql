@@ -1,8 +1,8 @@
 -- Drawing: what ran on the timeline's ranks in its steps (`shown_ranks`, `shown_steps`: the queries above), times from the
 -- beginning of the stretch shown. Per rank and step the 2000 longest operations stand alone; the shorter ones
 -- between them are one block as far as they follow each other on one stream within 1/2000 of the stretch. Of a rank's
--- streams the eight busiest are kept. own: launched in this step. wait_ns: from the rank's arrival to the last rank's,
--- within the operation. last_rank: where the clocks can tell it from the last but one.
+-- streams the eight busiest are kept. own: launched in this step. wait_ns: how much of an operation is waiting, and
+-- is_whole: whether the rest is transfer. last_rank: where the clocks can tell it from the last but one.
 WITH ops AS MATERIALIZED (
     SELECT
         s.role,
@@ -35,10 +35,8 @@ calls AS (
         k.op_id,
         min(k.op) AS op,
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
-        max(CASE
-            WHEN i.is_buffered OR k.is_send_half AND i.op IS NOT NULL OR NOT awaits_others(i.op, i.root, k.rank) THEN k.start_ns
-            ELSE i.awaited_ns
-        END) AS awaited_ns,
+        max(k.start_ns + CASE WHEN k.is_send_half THEN least(s.wait_ns, 0) ELSE s.wait_ns END) AS awaited_ns,
+        bool_and(s.is_whole) AS is_whole,
         CASE WHEN arg_max(coalesce(i.last_is_known, FALSE), (i.awaited_ns, -i.last_rank))
              THEN arg_max(i.last_rank, (i.awaited_ns, -i.last_rank)) END AS last_rank,
         bool_and(i.below_resolution) AS below_resolution
@@ -49,7 +47,8 @@ calls AS (
         SELECT *, gpu_op_id, TRUE FROM collectives WHERE receive_op_id IS NOT NULL
     ) AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
-    LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND i.ranks_seen >= 2
+    LEFT JOIN tw_split_calls() AS s ON s.call_id = k.call_id
+    LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND s.call_id IS NOT NULL
     GROUP BY ALL
 ),
 marked AS (
@@ -117,6 +116,7 @@ SELECT
     CASE WHEN m.ops = 1 THEN c.bytes END AS bytes,
     CASE WHEN m.ops = 1 AND c.awaited_ns IS NOT NULL
          THEN least(greatest(c.awaited_ns - m.began_ns, 0), m.duration_ns) END AS wait_ns,
+    CASE WHEN m.ops = 1 THEN c.is_whole END AS is_whole,
     CASE WHEN m.ops = 1 THEN c.last_rank END AS last_rank,
     CASE WHEN m.ops = 1 THEN c.below_resolution END AS below_resolution
 FROM merged AS m LEFT JOIN calls AS c ON c.timeline = m.timeline AND c.op_id = m.op_id AND m.category = 'communication'

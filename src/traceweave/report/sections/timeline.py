@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceweave.analyses import analysis_relation, shared_rows
+from traceweave.analyses import analysis_relation, provide, shared_rows
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import (
     Row,
@@ -37,6 +37,7 @@ _WINDOWS = {
     **{part.key: "BIGINT" for part in PARTS},
 }
 _WAITS = {"rank": "INTEGER", "origin_wait_ns": "BIGINT"}
+_CALL = ("op", "bytes", "wait_ns", "is_whole", "last_rank", "below_resolution")
 _QUERIES = (
     ("Steps on the timeline", "timeline_steps"),
     ("Ranks on the timeline", "timeline_ranks"),
@@ -78,6 +79,7 @@ def load_timeline(
         stack.enter_context(standing_as(con, **froms))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
         ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
+        provide(con, query_text("timeline_ops"))
         ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
         shown_gaps = stack.enter_context(query_as(con, "shown_gaps", "timeline_gaps"))
         summary = query_rows(con, "timeline_summary")
@@ -224,7 +226,7 @@ def _lanes(ops: pa.Table, names: _Numbers) -> Iterator[tuple[str, Row]]:
         word = "thread" if columns["timeline"][0] == "cpu" else "stream"
         label = f"{word} {stream}" if stream >= 0 else word
         calls = zip(
-            *(columns[key] for key in ("op", "bytes", "wait_ns", "last_rank", "below_resolution")),
+            *(columns[key] for key in _CALL),
             strict=True,
         )
         yield (
