@@ -10,6 +10,8 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.analyses.builders import Builder
+from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer
 from tests.conftest import Recorded
 from tests.marks import nightly
 from traceweave.analyses import shared_rows
@@ -35,6 +37,47 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
         .fetchall()
     )
     assert found["sharded"] == "shards within a node only, fewer gathers"
+
+
+# an update is a word, a backward pass a letter: s where DDP reduces its gradients, capital where
+# they are added to some; '.' and '-' the same without
+@pytest.mark.parametrize(
+    ("updates", "passes"),
+    [
+        pytest.param("sSS sSS", 3, id="in every pass"),
+        pytest.param("sS S", 2, id="of a discriminator, which the generator's pass reduces too"),
+        pytest.param(".-S .-S", None, id="no_sync"),
+        pytest.param("s s s", None, id="no accumulation"),
+        pytest.param("ss ss", None, id="of two networks that are updated together"),
+        pytest.param("SS SS", None, id="zeroed in place: no telling"),
+    ],
+)
+def test_gradients_are_reduced_in_several_passes_of_an_update(
+    empty_run: duckdb.DuckDBPyConnection, updates: str, passes: int | None
+) -> None:
+    build, at = Builder(empty_run), 0
+    build.world(2)
+    for rank in range(2):
+        build.step(rank, 1, (0, 20_000), (0, 20_000))
+    issue = Issuer(build)
+    for update in updates.split():
+        for kind in update:
+            build.host(0, (at, at + 20), "DistributedDataParallel.forward")
+            issue.compute(0, (at + 10, at + 60))
+            issue.compute(1, (at + 10, at + 60))
+            build.host(0, (at + 30, at + 70), ACCUMULATE)
+            outer = build.host(0, (at + 31, at + 35), "torch::autograd::AccumulateGrad", depth=1)
+            if kind in "S-":
+                build.host(0, (at + 32, at + 34), "aten::add_", depth=2, parent_id=outer)
+            if kind in "Ss":
+                issue.collective("all_reduce", {0: (at + 60, at + 80), 1: (at, at + 80)}, at + 50)
+            at += 100
+        build.host(0, (at - 10, at - 5), "Optimizer.step#SGD.step", "annotation")
+    ((again,),) = shared_rows(build.con, "sending_less").select("again").fetchall()
+    told = (
+        "DDP reduces gradients in each of {} backward passes per update, where the last is enough"
+    )
+    assert again == (told.format(passes) if passes else None)
 
 
 @nightly

@@ -23,9 +23,9 @@ SELECT
             CASE WHEN w.may_wait THEN '. It may include waiting for ' || e.unseen ELSE '' END)
         ELSE format('{} of each {} is communication that no compute hides. It includes waiting, as {}', tw_time(e.transfer_ns), s.unit,
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
-    END || CASE WHEN p.cost_ns > 0 THEN '' ELSE coalesce('. ' || h.said, '') END AS evidence,
+    END || coalesce('. ' || l.again, CASE WHEN p.cost_ns > 0 THEN '' ELSE '. ' || h.said END, '') AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    coalesce(CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
+    coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
         tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
     ELSE l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
@@ -33,7 +33,9 @@ LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
 CROSS JOIN LATERAL (
     SELECT
         string_agg(kind, 'and ' ORDER BY list_position(e.transfer_uses, use)) AS kinds,
-        string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice
+        string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice,
+        any_value(again) AS again,
+        any_value(once) AS once
     FROM {{ ref('sending_less') }}
     WHERE list_contains(e.transfer_uses, use)
 ) AS l

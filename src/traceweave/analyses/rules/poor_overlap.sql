@@ -13,7 +13,7 @@ SELECT
     e.hideable_ns AS cost_ns,
     'transfers ' || e.hideable_use AS shows,
     'kind=transfer times=0' AS ceiling,
-    CASE WHEN w.advice IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
+    CASE WHEN coalesce(l.once, w.advice) IS NULL THEN CASE e.hideable_use WHEN 'ddp' THEN b.scenario WHEN 'fsdp' THEN 'prefetch=1' END END AS remedy,
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (' || l.ways || ')'
         WHEN 'fsdp' THEN 'FSDP: gathering a unit ahead is not known to gain anything; send less (' || l.ways || ')'
@@ -24,9 +24,9 @@ SELECT
                 tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
         ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}. At most {} more per {} could be hidden',
             tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
-    END || coalesce('. ' || w.said, '') AS evidence,
-    CASE WHEN w.said IS NOT NULL THEN 'exposed_causes' END AS proof,
-    coalesce(w.advice, CASE e.hideable_use
+    END || coalesce('. ' || l.again, '. ' || w.said, '') AS evidence,
+    CASE WHEN l.again IS NOT NULL THEN 'ddp_buckets' WHEN w.said IS NOT NULL THEN 'exposed_causes' END AS proof,
+    coalesce(l.once, w.advice, CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
         WHEN 'gradients' THEN 'Start the sum of each gradient during backward (async_op=True), wait for all at its end, or send less (' || l.ways || ')'
         WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'

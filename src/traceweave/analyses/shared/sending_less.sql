@@ -5,27 +5,55 @@
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
+-- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update; NULL: not known to
+-- column: once VARCHAR | what to do about it
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
     WHERE name = 'DistributedDataParallel.forward'
 ),
--- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
-accumulation AS (
-    SELECT count(*) > 0 AS is_there
+-- autograd adds to a gradient that no update has used up yet
+added AS (
+    SELECT rank, h.start_ns
+    FROM host_ops AS h JOIN host_ops AS p USING (rank)
+    WHERE p.op_id = h.parent_id AND h.name = 'aten::add_' AND p.name = 'torch::autograd::AccumulateGrad' AND EXISTS (FROM forwards)
+),
+-- a forward pass with the backward pass that follows before the next
+passes AS (
+    SELECT
+        f.rank,
+        u.start_ns AS update_ns,
+        coalesce(g.start_ns < f.next_ns, g.start_ns IS NOT NULL) AS has_backward,
+        coalesce(s.asked_ns < f.next_ns, s.asked_ns IS NOT NULL) AS sends,
+        coalesce(a.start_ns < f.next_ns, a.start_ns IS NOT NULL) AS adds,
+        f.next_ns IS NULL AS is_last
     FROM forwards AS f
-    ASOF JOIN (
+    ASOF LEFT JOIN (
         SELECT rank, start_ns FROM host_ops WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient') AND EXISTS (FROM forwards)
     ) AS g ON g.rank = f.rank AND g.start_ns >= f.start_ns
     ASOF LEFT JOIN (SELECT k.rank, i.asked_ns FROM tw_collective_issue() AS i JOIN collectives AS k USING (call_id) WHERE i.asked_by = 'gradient') AS s
         ON s.rank = f.rank AND s.asked_ns >= f.start_ns
-    WHERE g.start_ns < f.next_ns AND coalesce(s.asked_ns >= f.next_ns, TRUE)
+    ASOF LEFT JOIN added AS a ON a.rank = f.rank AND a.start_ns >= f.start_ns
+    ASOF LEFT JOIN tw_updates AS u ON u.rank = f.rank AND u.start_ns >= f.start_ns
+),
+accumulation AS (
+    SELECT
+        -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
+        (SELECT count(*) > 0 FROM passes WHERE has_backward AND NOT sends AND NOT is_last) AS is_there,
+        -- of an update whose passes all send, all but the first send what they add to gradients that were sent already
+        (SELECT mode(sent) FROM (
+            SELECT count(*) FILTER (sends) AS sent
+            FROM passes
+            WHERE update_ns IS NOT NULL
+            GROUP BY rank, update_ns
+            HAVING sent > 1 AND count(*) FILTER (sends AND adds) = sent - 1
+        )) AS sent
 ),
 -- each type is looked up once
 types AS (
     SELECT dtype, CAST({{ names('element_types', 'lower(dtype)') }} AS INTEGER) AS bytes FROM (SELECT DISTINCT dtype FROM collectives)
 ),
-sent AS (
+of_types AS (
     SELECT e.use, coalesce(2 * sum(k.duration_ns) FILTER (WHERE t.bytes <= 2) >= sum(k.duration_ns), FALSE) AS is_short
     FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id) LEFT JOIN types AS t USING (dtype)
     GROUP BY e.use
@@ -33,8 +61,10 @@ sent AS (
 ways AS (
     SELECT
         use,
+        CASE WHEN use = 'ddp' THEN sent END AS sent,
         concat_ws(', ',
             CASE
+                WHEN use = 'ddp' AND sent > 1 THEN format('no_sync in all but the last of {} backward passes', sent)
                 WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
                 WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
                 WHEN use = 'gradients' THEN 'gradient accumulation'
@@ -44,7 +74,7 @@ ways AS (
             END,
             CASE WHEN is_short THEN NULL WHEN use IN ('ddp', 'gradients') THEN 'gradients in lower precision' ELSE 'lower precision' END,
             CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
-    FROM sent CROSS JOIN accumulation
+    FROM of_types CROSS JOIN accumulation
 )
 SELECT
     use,
@@ -60,5 +90,7 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || ways
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
         ELSE format('Send less ({})', ways)
-    END AS advice
+    END AS advice,
+    format('DDP reduces gradients in each of {} backward passes per update, where the last is enough', sent) AS again,
+    format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) AS once
 FROM ways
