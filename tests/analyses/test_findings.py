@@ -280,6 +280,26 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
     )
 
 
+# what was wrong: "Most ranks wait for data", 300 us of it, of which rank 0 has most by far
+def test_what_a_straggler_idles_is_not_told_of_all(build: Builder) -> None:
+    _steps(build, steps=8)
+    build.group(0, [0, 1])
+    for step in range(8):
+        at, meeting = step * 1000 * US, {}
+        for rank, idle in enumerate((500 * US, 100 * US)):
+            _compute(build, rank, step, 400 * US)
+            until = at + 400 * US + idle
+            build.host(rank, (at + 400 * US, until - US), "next_batch", "annotation")
+            launched = build.launch(rank, (until - US, until))
+            build.gpu(rank, (until, until + 5 * US), step=step, launch=launched)
+            meeting[rank] = until + 5 * US, at + 1000 * US
+        _meet(build, meeting, step=step)
+    found = _by_rule(build, "data_bound", "straggler")
+    assert found["straggler"]["title"] == "Rank 0 waits for data, and 1 rank waits for it"
+    row = found["data_bound"]
+    assert (row["title"], row["ranks"], row["cost_ns"]) == ("Rank 1 waits for data", [1], 100 * US)
+
+
 @pytest.mark.parametrize(
     ("devices", "host", "advice"),
     [
