@@ -29,11 +29,12 @@ small AS (
         count(DISTINCT c.step) AS steps,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
-    FROM {{ ref('exposed_calls') }} AS c JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
+    FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
         -- what the host reads cannot be merged with gradients
         AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM {{ ref('read_calls') }} WHERE collective_id IS NOT NULL)
-    GROUP BY c.op, c.group_id
+    -- those of one type of elements can be merged
+    GROUP BY c.op, c.group_id, k.dtype
 )
 SELECT
     format('{} {} {} are small: {}', w.times, k.op, w.at, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
