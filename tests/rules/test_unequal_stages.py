@@ -72,7 +72,7 @@ def test_by_hand(build: Builder) -> None:
 
 
 def test_of_an_interleaved_pipeline_ranks_are_compared(build: Builder) -> None:
-    """By what torch calls the parts of a schedule in the shape of a V, rank 0 has the last stage."""
+    """In a V, as torch names its parts, rank 0 has the first and the last stage."""
     build.group(0, [0, 1], role="pp", role_source="name")
     for rank, stages in enumerate(((0, 3), (1, 2))):
         for stage in stages:
