@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -895,6 +895,31 @@ def test_a_step_that_is_long_beside_steady_idling_is_named(build: Builder) -> No
     found = _by_rule(build, "unsteady_steps", "one_off_stall", unsteady_share=0.04)
     assert set(found) == {"unsteady_steps"}
     assert found["unsteady_steps"]["title"] == "Step 5 takes 1.90 ms, the median step 1.00 ms"
+
+
+# what was wrong: of micro-batches that are marked as steps, "look for evaluation, longer inputs"
+@pytest.mark.parametrize("updates", [(3, 7), range(8)], ids=["every fourth", "every one"])
+def test_a_step_that_updates_is_longer_than_a_micro_batch(
+    build: Builder, updates: Sequence[int]
+) -> None:
+    _steps(build, ranks=1, steps=8)
+    for step in range(8):
+        at = step * 1000 * US
+        _compute(build, 0, step, 990 * US if step % 4 == 3 else 100 * US)
+        if step in updates:
+            build.host(0, (at, at + US), "Optimizer.step#SGD.step", "annotation", step=step)
+    for step in range(8):
+        start = step * 1000 * US
+        end = start + (1000 if step % 4 == 3 else 110) * US
+        build.con.execute(
+            "UPDATE base.steps SET duration_ns = $2, device_end_local_ns = $1 + $2"
+            " WHERE start_local_ns = $1",
+            [start, end - start],
+        )
+    row = _by_rule(build, "unsteady_steps")["unsteady_steps"]
+    told = ". It updates the parameters, as 2 of 8 steps do"
+    assert row["evidence"].endswith(told) == (len(updates) == 2)
+    assert row["advice"].startswith("Mark updates as steps") == (len(updates) == 2)
 
 
 def test_severity_sorts_by_what_it_says(build: Builder) -> None:
