@@ -14,13 +14,6 @@ measured AS (
     WHERE busy_ns IS NOT NULL
     GROUP BY step, stages, stage
 ),
--- torch names what a pipeline does: stage, F for forward, micro-batch
-held AS (
-    SELECT rank, list_sort(list(DISTINCT CAST(regexp_extract(name, '\d+') AS BIGINT))) AS held, max(held[-1]) OVER () AS last
-    FROM host_ops
-    WHERE regexp_matches(name, '^PP:\d+F\d+$')
-    GROUP BY rank
-),
 stages AS (
     SELECT
         stages,
@@ -61,10 +54,10 @@ SELECT
         ELSE ''
     END AS advice
 FROM pipelines AS p CROSS JOIN {{ ref('mean_step') }} AS s
-LEFT JOIN held AS h ON h.rank = p.ranks[1]
+LEFT JOIN {{ ref('stages_held') }} AS h ON h.rank = p.ranks[1]
 CROSS JOIN LATERAL (
     SELECT
-        if(len(h.held) > 1, 'rank', 'stage') AS part,
+        if(h.rank IS NULL, 'stage', 'rank') AS part,
         tw_percent(p.busy_ns / p.mean_ns - 1) AS longer,
         CASE WHEN if(part = 'rank', h.held[-1] = h.last, p.stage = p.stages - 1) THEN 'last' WHEN p.stage = 0 THEN 'first' END AS place,
         CASE
