@@ -40,7 +40,7 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
 
 
 # an update is a word, a backward pass a letter: s where DDP reduces its gradients, capital where
-# they are added to some; '.' and '-' the same without
+# they are added to some; '.' and '-' the same without; t of two parameters, h adds to one of them
 @pytest.mark.parametrize(
     ("updates", "passes"),
     [
@@ -50,6 +50,10 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
         pytest.param("s s s", None, id="no accumulation"),
         pytest.param("ss ss", None, id="of two networks that are updated together"),
         pytest.param("SS SS", None, id="zeroed in place: no telling"),
+        pytest.param("tS tS", None, id="of two networks: the last pass reduces one"),
+        pytest.param("th th", None, id="of two networks that share parameters"),
+        pytest.param("s-S s-S", None, id="no_sync in some"),
+        pytest.param("s s s sS", None, id="in few updates"),
     ],
 )
 def test_gradients_are_reduced_in_several_passes_of_an_update(
@@ -66,16 +70,20 @@ def test_gradients_are_reduced_in_several_passes_of_an_update(
             issue.compute(0, (at + 10, at + 60))
             issue.compute(1, (at + 10, at + 60))
             build.host(0, (at + 30, at + 70), ACCUMULATE)
-            outer = build.host(0, (at + 31, at + 35), "torch::autograd::AccumulateGrad", depth=1)
-            if kind in "S-":
-                build.host(0, (at + 32, at + 34), "aten::add_", depth=2, parent_id=outer)
-            if kind in "Ss":
+            for n in range(2 if kind in "th" else 1):
+                begin = at + 31 + 5 * n
+                outer = build.host(
+                    0, (begin, begin + 4), "torch::autograd::AccumulateGrad", depth=1
+                )
+                if n == 0 and kind in "S-h":
+                    build.host(0, (begin + 1, begin + 3), "aten::add_", depth=2, parent_id=outer)
+            if kind in "Ssth":
                 issue.collective("all_reduce", {0: (at + 60, at + 80), 1: (at, at + 80)}, at + 50)
             at += 100
         build.host(0, (at - 10, at - 5), "Optimizer.step#SGD.step", "annotation")
     ((again,),) = shared_rows(build.con, "sending_less").select("again").fetchall()
     told = (
-        "DDP reduces gradients in each of {} backward passes per update, where the last is enough"
+        "DDP reduces gradients in each of {} backward passes of an update, where the last is enough"
     )
     assert again == (told.format(passes) if passes else None)
 

@@ -12,42 +12,52 @@ WITH forwards AS (
     FROM host_ops
     WHERE name = 'DistributedDataParallel.forward'
 ),
--- autograd adds to a gradient that no update has used up yet
-added AS (
-    SELECT rank, h.start_ns
-    FROM host_ops AS h JOIN host_ops AS p USING (rank)
-    WHERE p.op_id = h.parent_id AND h.name = 'aten::add_' AND p.name = 'torch::autograd::AccumulateGrad' AND EXISTS (FROM forwards)
+-- where autograd sums up gradients after each: of how many, and to how many it adds that no update has used up yet
+summed AS (
+    SELECT f.rank, f.start_ns, count(*) FILTER (g.is_one) AS gradients, count(*) FILTER (g.is_one AND g.adds) AS added
+    FROM (
+        SELECT
+            rank, start_ns,
+            name = 'torch::autograd::AccumulateGrad' AS is_one,
+            op_id IN (SELECT parent_id FROM host_ops WHERE name = 'aten::add_' AND parent_id IS NOT NULL) AS adds
+        FROM host_ops
+        WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient' OR name = 'torch::autograd::AccumulateGrad') AND EXISTS (FROM forwards)
+    ) AS g
+    ASOF JOIN forwards AS f ON f.rank = g.rank AND g.start_ns >= f.start_ns
+    GROUP BY f.rank, f.start_ns
 ),
 -- a forward pass with the backward pass that follows before the next
 passes AS (
     SELECT
         f.rank,
         u.start_ns AS update_ns,
-        coalesce(g.start_ns < f.next_ns, g.start_ns IS NOT NULL) AS has_backward,
+        g.gradients,
+        g.added,
         coalesce(s.asked_ns < f.next_ns, s.asked_ns IS NOT NULL) AS sends,
-        coalesce(a.start_ns < f.next_ns, a.start_ns IS NOT NULL) AS adds,
         f.next_ns IS NULL AS is_last
     FROM forwards AS f
-    ASOF LEFT JOIN (
-        SELECT rank, start_ns FROM host_ops WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient') AND EXISTS (FROM forwards)
-    ) AS g ON g.rank = f.rank AND g.start_ns >= f.start_ns
+    JOIN summed AS g USING (rank, start_ns)
     ASOF LEFT JOIN (SELECT k.rank, i.asked_ns FROM tw_collective_issue() AS i JOIN collectives AS k USING (call_id) WHERE i.asked_by = 'gradient') AS s
         ON s.rank = f.rank AND s.asked_ns >= f.start_ns
-    ASOF LEFT JOIN added AS a ON a.rank = f.rank AND a.start_ns >= f.start_ns
     ASOF LEFT JOIN tw_updates AS u ON u.rank = f.rank AND u.start_ns >= f.start_ns
+),
+-- Of an update whose passes all send the same gradients, all but the first send what they add to those that were sent
+-- already. The gradients of other parameters the last pass would not send.
+updates AS (
+    SELECT
+        count(*) FILTER (sends) AS sent,
+        sent > 1 AND bool_and(sends) AND min(gradients) = max(gradients) AND min(added) = 0
+            AND count(*) FILTER (added = gradients) = sent - 1 AS is_again
+    FROM passes
+    GROUP BY rank, update_ns
+    HAVING update_ns IS NOT NULL
 ),
 accumulation AS (
     SELECT
         -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
-        (SELECT count(*) > 0 FROM passes WHERE has_backward AND NOT sends AND NOT is_last) AS is_there,
-        -- of an update whose passes all send, all but the first send what they add to gradients that were sent already
-        (SELECT mode(sent) FROM (
-            SELECT count(*) FILTER (sends) AS sent
-            FROM passes
-            WHERE update_ns IS NOT NULL
-            GROUP BY rank, update_ns
-            HAVING sent > 1 AND count(*) FILTER (sends AND adds) = sent - 1
-        )) AS sent
+        (SELECT count(*) > 0 FROM passes WHERE NOT sends AND NOT is_last) AS is_there,
+        -- where that is most of what is sent
+        (SELECT sent FROM updates WHERE is_again GROUP BY sent HAVING 2 * sum(sent) > (SELECT sum(sent) FROM updates)) AS sent
 ),
 -- each type is looked up once
 types AS (
@@ -91,6 +101,6 @@ SELECT
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
         ELSE format('Send less ({})', ways)
     END AS advice,
-    format('DDP reduces gradients in each of {} backward passes per update, where the last is enough', sent) AS again,
+    format('DDP reduces gradients in each of {} backward passes of an update, where the last is enough', sent) AS again,
     format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) AS once
 FROM ways
