@@ -35,7 +35,8 @@ CROSS JOIN LATERAL (
         string_agg(kind, 'and ' ORDER BY list_position(e.transfer_uses, use)) AS kinds,
         string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice,
         any_value(again) AS again,
-        any_value(once) AS once
+        -- of less of it, the advice is among the others
+        any_value(once) FILTER (use = e.transfer_uses[1]) AS once
     FROM {{ ref('sending_less') }}
     WHERE list_contains(e.transfer_uses, use)
 ) AS l
