@@ -47,14 +47,16 @@ blocking AS MATERIALIZED (
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= {{ param('forward_share') }} * sum(k.bytes)
 ),
+-- where nothing is gathered, as of NO_SHARD and replicate, FSDP shards nothing
 sharding AS MATERIALIZED (
-    SELECT call_id FROM tw_issued_within('sharding')
+    SELECT call_id, bool_or(k.op <> 'all_reduce') OVER () AS is_sharded
+    FROM tw_issued_within('sharding') JOIN collectives AS k USING (call_id)
 ),
 -- and so do those that a function of the backward pass asks for itself (SyncBatchNorm): gradients go when they are summed up
 functions AS MATERIALIZED (
     SELECT call_id FROM tw_issued_within('backward')
     WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
-        AND call_id NOT IN (FROM sharding)
+        AND call_id NOT IN (SELECT call_id FROM sharding)
 ),
 -- DDP marks its forward pass, and what shares its reducer (replicate) copies and scales gradients, wherever operators are recorded
 ddp AS (
@@ -101,7 +103,7 @@ SELECT
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
-        WHEN e.op IN ('all_gather', 'reduce_scatter', 'all_reduce') AND h.call_id IS NOT NULL AND (e.op <> 'all_reduce' OR a.asked_by = 'gradient') THEN 'fsdp'
+        WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
