@@ -281,23 +281,34 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
 
 
 # what was wrong: "Most ranks wait for data", 300 us of it, of which rank 0 has most by far
-def test_what_a_straggler_idles_is_not_told_of_all(build: Builder) -> None:
-    _steps(build, steps=8)
-    build.group(0, [0, 1])
+@pytest.mark.parametrize(
+    ("idles", "others", "cost"),
+    [
+        pytest.param((500, 100), "1 rank waits", 100, id="the other"),
+        # what was wrong: "Ranks 1 and 2 wait for data", 130 us
+        pytest.param((500, 200, 60), "2 ranks wait", 200, id="one of the others"),
+    ],
+)
+def test_what_a_straggler_idles_is_not_told_of_all(
+    build: Builder, idles: Sequence[int], others: str, cost: int
+) -> None:
+    _steps(build, ranks=len(idles), steps=8)
+    build.group(0, [*range(len(idles))])
     for step in range(8):
         at, meeting = step * 1000 * US, {}
-        for rank, idle in enumerate((500 * US, 100 * US)):
+        for rank, idle in enumerate(idles):
             _compute(build, rank, step, 400 * US)
-            until = at + 400 * US + idle
+            until = at + (400 + idle) * US
             build.host(rank, (at + 400 * US, until - US), "next_batch", "annotation")
             launched = build.launch(rank, (until - US, until))
             build.gpu(rank, (until, until + 5 * US), step=step, launch=launched)
             meeting[rank] = until + 5 * US, at + 1000 * US
         _meet(build, meeting, step=step)
     found = _by_rule(build, "data_bound", "straggler")
-    assert found["straggler"]["title"] == "Rank 0 waits for data, and 1 rank waits for it"
+    assert found["straggler"]["title"] == f"Rank 0 waits for data, and {others} for it"
     row = found["data_bound"]
-    assert (row["title"], row["ranks"], row["cost_ns"]) == ("Rank 1 waits for data", [1], 100 * US)
+    told = row["title"], row["ranks"], row["cost_ns"]
+    assert told == ("Rank 1 waits for data", [1], cost * US)
 
 
 @pytest.mark.parametrize(
@@ -771,7 +782,10 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
     )
 
 
-def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build: Builder) -> None:
+@pytest.mark.parametrize("types", [("Float",), ("Float", "Int")])
+def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(
+    build: Builder, types: Sequence[str]
+) -> None:
     # transfer = 20 us + bytes / 1 GB/s: ten of 4 kB in each step take 24 us, one of 80 kB 100 us
     _steps(build)
     build.group(0, [0, 1], role="dp", role_source="description")
@@ -780,14 +794,15 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
         for rank in (0, 1):
             _compute(build, rank, step, 300 * US)
         begin = at + 300 * US
-        for bytes_ in (80_000, *[4_000] * 10):
+        for n, bytes_ in enumerate((80_000, *[4_000] * 10)):
             span = (begin, begin + 20 * US + bytes_)
             begin = span[1] + 10 * US
-            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_)
+            each = {rank: {"dtype": types[n % len(types)]} for rank in (0, 1)}
+            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_, each=each)
     row = _by_rule(build, "small_collectives")["small_collectives"]
     # 80 kB is as large as four times the size that takes as long as latency: it does not count.
-    # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
-    assert row["cost_ns"] == 9 * 20 * US
+    # 10 calls of 4 kB in a step would be one of 25 MB, or one of each type: 9 or 8 latencies
+    assert row["cost_ns"] == (10 - len(types)) * 20 * US
     assert row["evidence"] == (
         "Each rank calls all_reduce 10 times per step, 4.00 kB on average. A call costs 20.0 us"
         " before its first byte, as much as transferring 20.0 kB"
@@ -898,7 +913,12 @@ def test_a_step_that_is_long_beside_steady_idling_is_named(build: Builder) -> No
 
 
 # what was wrong: of micro-batches that are marked as steps, "look for evaluation, longer inputs"
-@pytest.mark.parametrize("updates", [(3, 7), range(8)], ids=["every fourth", "every one"])
+@pytest.mark.parametrize(
+    "updates",
+    # of those in every second step, others are as short as those without
+    [(3, 7), range(8), (1, 3, 5, 7), (3,)],
+    ids=["every fourth", "every one", "every second", "one alone"],
+)
 def test_a_step_that_updates_is_longer_than_a_micro_batch(
     build: Builder, updates: Sequence[int]
 ) -> None:

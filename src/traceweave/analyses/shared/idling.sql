@@ -103,6 +103,9 @@ by_rank AS (
     FROM idle
     GROUP BY rank, cause
 ),
+late AS (
+    SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
+),
 by_cause AS (
     SELECT
         i.cause,
@@ -117,11 +120,17 @@ by_cause AS (
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
         list(i.rank ORDER BY i.rank) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected,
         avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
-        avg(i.idle_ns) FILTER (WHERE b.rank IS NULL) AS beside_ns,
-        list(i.rank ORDER BY i.rank) FILTER (WHERE b.rank IS NULL) AS beside,
-        avg(i.gaps) FILTER (WHERE b.rank IS NULL) AS beside_gaps
-    FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
-    LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+        avg(i.idle_ns) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside_ns,
+        list(i.rank ORDER BY i.rank) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside,
+        avg(i.gaps) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside_gaps
+    FROM (
+        SELECT
+            *,
+            max(idle_ns) OVER (PARTITION BY cause) AS worst_ns,
+            max(idle_ns) FILTER (WHERE rank NOT IN (SELECT rank FROM late)) OVER (PARTITION BY cause) AS beside_worst_ns
+        FROM by_rank
+    ) AS i
+    LEFT JOIN late AS b USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
     GROUP BY i.cause, s.ranks, s.step_ns
 ),
