@@ -119,7 +119,7 @@ def test_what_has_most_of_the_transfers_is_advised_on_too(
     assert "DDP: send less (no_sync in all but the last of 3 backward passes" in row["advice"]
 
 
-# what was wrong: "fewer gathers" of replicate and NO_SHARD, which run FSDP's code and gather nothing
+# what was wrong: "fewer gathers" of replicate and NO_SHARD, which run FSDP and gather nothing
 @pytest.mark.parametrize(("op", "use"), [("all_gather", "fsdp"), ("all_reduce", "gradients")])
 def test_what_shards_nothing_is_not_fsdp(
     empty_run: duckdb.DuckDBPyConnection, op: str, use: str
