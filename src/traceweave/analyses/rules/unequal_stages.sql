@@ -41,7 +41,7 @@ pipelines AS (
     GROUP BY stages
 )
 SELECT
-    format('{} {} longer than the mean {}', n.computes, n.longer, n.part) AS title,
+    format('{} {} longer than the mean {}', CASE WHEN n.part = 'rank' THEN tw_subject(p.ranks, 'computes', 'compute') ELSE n.computes END, n.longer, n.part) AS title,
     p.ranks,
     (p.busy_ns - p.mean_ns) * (p.microbatches - 1) / p.microbatches AS cost_ns,
     p.scenario,
