@@ -863,6 +863,33 @@ def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("loader", "operator", "advice"),
+    [
+        ("next_batch", None, "a shuffle or workers that start again; prefetch"),
+        ("next_batch", "aten::mm", "workers that start again (persistent_workers=True); prefetch"),
+        (
+            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+            "aten::mm",
+            "storage or a shuffle; load on workers (num_workers)",
+        ),
+    ],
+)
+def test_a_batch_that_comes_late_once_is_told_of_its_loader(
+    build: Builder, loader: str, operator: str | None, advice: str
+) -> None:
+    _steps(build, ranks=1)
+    if operator:
+        build.host(0, (0, US), operator)
+    for step in range(4):
+        at, idle = step * 1000 * US, 450 * US if step == 2 else 50 * US
+        _compute(build, 0, step, 1000 * US - idle)
+        build.host(0, (at + 1000 * US - idle, at + 990 * US), loader, "annotation")
+        launch = build.launch(0, (at + 990 * US, at + 1000 * US))
+        build.gpu(0, (at + 1000 * US, at + 1000 * US), launch=launch)
+    assert advice in _by_rule(build, "one_off_stall")["one_off_stall"]["advice"]
+
+
 def test_a_stall_of_one_rank_names_the_rank_and_costs_what_it_idles(build: Builder) -> None:
     _steps(build, ranks=3)
     for rank in range(3):
