@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +278,37 @@ def test_an_idle_gpu_is_told_by_cause_and_rank(build: Builder) -> None:
         "The GPU idles 500 us per step on rank 0 while the host waits for data (1 gap)."
         " The host is then mostly in next_batch"
     )
+
+
+# what was wrong: "Most ranks wait for data", 300 us of it, of which rank 0 has most by far
+@pytest.mark.parametrize(
+    ("idles", "others", "cost"),
+    [
+        pytest.param((500, 100), "1 rank waits", 100, id="the other"),
+        # what was wrong: "Ranks 1 and 2 wait for data", 130 us
+        pytest.param((500, 200, 60), "2 ranks wait", 200, id="one of the others"),
+    ],
+)
+def test_what_a_straggler_idles_is_not_told_of_all(
+    build: Builder, idles: Sequence[int], others: str, cost: int
+) -> None:
+    _steps(build, ranks=len(idles), steps=8)
+    build.group(0, [*range(len(idles))])
+    for step in range(8):
+        at, meeting = step * 1000 * US, {}
+        for rank, idle in enumerate(idles):
+            _compute(build, rank, step, 400 * US)
+            until = at + (400 + idle) * US
+            build.host(rank, (at + 400 * US, until - US), "next_batch", "annotation")
+            launched = build.launch(rank, (until - US, until))
+            build.gpu(rank, (until, until + 5 * US), step=step, launch=launched)
+            meeting[rank] = until + 5 * US, at + 1000 * US
+        _meet(build, meeting, step=step)
+    found = _by_rule(build, "data_bound", "straggler")
+    assert found["straggler"]["title"] == f"Rank 0 waits for data, and {others} for it"
+    row = found["data_bound"]
+    told = row["title"], row["ranks"], row["cost_ns"]
+    assert told == ("Rank 1 waits for data", [1], cost * US)
 
 
 @pytest.mark.parametrize(
@@ -751,7 +782,10 @@ def test_only_the_transfer_of_groups_that_lack_ranks_is_doubted(build: Builder) 
     )
 
 
-def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build: Builder) -> None:
+@pytest.mark.parametrize("types", [("Float",), ("Float", "Int")])
+def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(
+    build: Builder, types: Sequence[str]
+) -> None:
     # transfer = 20 us + bytes / 1 GB/s: ten of 4 kB in each step take 24 us, one of 80 kB 100 us
     _steps(build)
     build.group(0, [0, 1], role="dp", role_source="description")
@@ -760,14 +794,15 @@ def test_collectives_so_small_that_latency_is_most_of_them_could_be_merged(build
         for rank in (0, 1):
             _compute(build, rank, step, 300 * US)
         begin = at + 300 * US
-        for bytes_ in (80_000, *[4_000] * 10):
+        for n, bytes_ in enumerate((80_000, *[4_000] * 10)):
             span = (begin, begin + 20 * US + bytes_)
             begin = span[1] + 10 * US
-            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_)
+            each = {rank: {"dtype": types[n % len(types)]} for rank in (0, 1)}
+            _meet(build, {0: span, 1: span}, step=step, bytes_=bytes_, each=each)
     row = _by_rule(build, "small_collectives")["small_collectives"]
     # 80 kB is as large as four times the size that takes as long as latency: it does not count.
-    # 10 calls of 4 kB in a step would be one of 25 MB: 9 latencies
-    assert row["cost_ns"] == 9 * 20 * US
+    # 10 calls of 4 kB in a step would be one of 25 MB, or one of each type: 9 or 8 latencies
+    assert row["cost_ns"] == (10 - len(types)) * 20 * US
     assert row["evidence"] == (
         "Each rank calls all_reduce 10 times per step, 4.00 kB on average. A call costs 20.0 us"
         " before its first byte, as much as transferring 20.0 kB"
@@ -828,6 +863,33 @@ def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("loader", "operator", "advice"),
+    [
+        ("next_batch", None, "a shuffle or workers that start again; prefetch"),
+        ("next_batch", "aten::mm", "workers that start again (persistent_workers=True); prefetch"),
+        (
+            "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+            "aten::mm",
+            "storage or a shuffle; load on workers (num_workers)",
+        ),
+    ],
+)
+def test_a_batch_that_comes_late_once_is_told_of_its_loader(
+    build: Builder, loader: str, operator: str | None, advice: str
+) -> None:
+    _steps(build, ranks=1)
+    if operator:
+        build.host(0, (0, US), operator)
+    for step in range(4):
+        at, idle = step * 1000 * US, 450 * US if step == 2 else 50 * US
+        _compute(build, 0, step, 1000 * US - idle)
+        build.host(0, (at + 1000 * US - idle, at + 990 * US), loader, "annotation")
+        launch = build.launch(0, (at + 990 * US, at + 1000 * US))
+        build.gpu(0, (at + 1000 * US, at + 1000 * US), launch=launch)
+    assert advice in _by_rule(build, "one_off_stall")["one_off_stall"]["advice"]
+
+
 def test_a_stall_of_one_rank_names_the_rank_and_costs_what_it_idles(build: Builder) -> None:
     _steps(build, ranks=3)
     for rank in range(3):
@@ -875,6 +937,36 @@ def test_a_step_that_is_long_beside_steady_idling_is_named(build: Builder) -> No
     found = _by_rule(build, "unsteady_steps", "one_off_stall", unsteady_share=0.04)
     assert set(found) == {"unsteady_steps"}
     assert found["unsteady_steps"]["title"] == "Step 5 takes 1.90 ms, the median step 1.00 ms"
+
+
+# what was wrong: of micro-batches that are marked as steps, "look for evaluation, longer inputs"
+@pytest.mark.parametrize(
+    "updates",
+    # of those in every second step, others are as short as those without
+    [(3, 7), range(8), (1, 3, 5, 7), (3,)],
+    ids=["every fourth", "every one", "every second", "one alone"],
+)
+def test_a_step_that_updates_is_longer_than_a_micro_batch(
+    build: Builder, updates: Sequence[int]
+) -> None:
+    _steps(build, ranks=1, steps=8)
+    for step in range(8):
+        at = step * 1000 * US
+        _compute(build, 0, step, 990 * US if step % 4 == 3 else 100 * US)
+        if step in updates:
+            build.host(0, (at, at + US), "Optimizer.step#SGD.step", "annotation", step=step)
+    for step in range(8):
+        start = step * 1000 * US
+        end = start + (1000 if step % 4 == 3 else 110) * US
+        build.con.execute(
+            "UPDATE base.steps SET duration_ns = $2, device_end_local_ns = $1 + $2"
+            " WHERE start_local_ns = $1",
+            [start, end - start],
+        )
+    row = _by_rule(build, "unsteady_steps")["unsteady_steps"]
+    told = ". It updates the parameters, as 2 of 8 steps do"
+    assert row["evidence"].endswith(told) == (len(updates) == 2)
+    assert row["advice"].startswith("Mark updates as steps") == (len(updates) == 2)
 
 
 def test_severity_sorts_by_what_it_says(build: Builder) -> None:

@@ -141,10 +141,12 @@ def test_no_more_is_said_than_recorded_groups_show(
         assert got[ranks][1].startswith(note), ranks
 
 
-def test_where_gradients_accumulate_a_group_is_data_parallel(build: Builder) -> None:
+# FSDP's: gloo runs the reduce_scatter of neighbours, the shards of a hybrid, as an all_reduce
+@pytest.mark.parametrize("name", [ACCUMULATE, "FSDP::post_backward_reduce (3)"])
+def test_where_gradients_accumulate_a_group_is_data_parallel(build: Builder, name: str) -> None:
     issue = _world(build)
     build.group(1, [0, 1])
-    build.host(0, (0, 100), ACCUMULATE, tid=5)
+    build.host(0, (0, 100), name, tid=5)
     issue.collective("all_reduce", {0: (0, 100), 1: (0, 100)}, 50, tid=5, group_id=1)
     issue.collective("all_reduce", {0: (200, 300)}, 150, tid=5)
     assert sorted(pick(rows(build.con, "groups"), *ROLE)) == [

@@ -60,6 +60,14 @@ def test_merged_buckets_have_one_latency(empty_run: duckdb.DuckDBPyConnection) -
 
 
 @nightly
+def test_buckets_of_two_types_are_not_merged(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """As those of DDP, and which parameters were used (find_unused_parameters)."""
+    _run(empty_run, [(6, 10, 24, 1), (6, 24, 38, 1), (6, 38, 62, 2)], 70)
+    empty_run.execute("UPDATE base.collective_calls SET dtype = if(bytes > 1e6, 'Int', 'Float')")
+    assert _gain(Model(empty_run), "bucket_mb=25") == pytest.approx(4)
+
+
+@nightly
 def test_a_merged_bucket_is_there_with_its_last_part(empty_run: duckdb.DuckDBPyConnection) -> None:
     # the second is there at 60: one of 2 MB is done at 84, the two at 74
     model = _run(empty_run, [(9, 10, 24, 1), (59, 60, 74, 1), (73, 74, 98, 2)], 120)

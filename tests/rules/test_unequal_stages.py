@@ -71,6 +71,19 @@ def test_by_hand(build: Builder) -> None:
     assert (named["cost_ns"], named["proof"]) == (30 * US, "pipeline")
 
 
+def test_of_an_interleaved_pipeline_ranks_are_compared(build: Builder) -> None:
+    """In a V, as torch names its parts, rank 0 has the first and the last stage."""
+    build.group(0, [0, 1], role="pp", role_source="name")
+    for rank, stages in enumerate(((0, 3), (1, 2))):
+        for stage in stages:
+            build.host(rank, (0, US), f"PP:{stage}F0", "annotation")
+    _gpipe(build)
+    [row] = found(build.con)
+    assert row["title"] == "Rank 1 computes 33.3% longer than the mean rank"
+    assert row["evidence"].startswith("Rank 1 with stages 1, 2 computes 180 us per step, 33.3% ")
+    assert row["advice"] == "Move layers to the other ranks, so that all take 135 us"
+
+
 def test_equal_stages_are_none(build: Builder) -> None:
     build.group(0, [0, 1], role="pp", role_source="name")
     _gpipe(build, slow=1)

@@ -22,7 +22,7 @@
 -- column: exposed_ns BIGINT | of the duration, the time in which no compute ran
 -- column: hidden_fraction DOUBLE | the rest / duration_ns, 0 to 1; NULL if that is 0
 -- column: tail_ns BIGINT | of the group's last bucket of the step: from when its gradients were ready, which is when the backward pass has ended, to the end of the last reduction; NULL for the others
--- column: evidence VARCHAR | 'gradient' (issued where autograd accumulates gradients), 'group' (any all-reduce of a data-parallel group) or 'operation' (any all-reduce: the traces do not show what the group is for)
+-- column: evidence VARCHAR | 'gradient' (issued where autograd accumulates gradients, or FSDP reduces them), 'group' (any all-reduce of a data-parallel group) or 'operation' (any all-reduce: the traces do not show what the group is for)
 -- column: note VARCHAR | why a value is NULL or doubtful
 -- main: rank, step, group_id, bucket, bytes, start_ns, duration_ns, queue_ns, wait_ns, exposed_ns, note
 -- order: rank, step NULLS FIRST, group_id NULLS LAST, bucket

@@ -50,7 +50,7 @@ SELECT step, max(begin) AS begin FROM (
 
 @dataclass(frozen=True)
 class _Buckets:
-    """Buckets of one group and step, as recorded, in the order in which they were there."""
+    """Buckets of one group, type and step, as recorded, in the order in which they were there."""
 
     instance: Ints
     there: Ints
@@ -161,7 +161,8 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     step[nodes.instance[rows]] = nodes.step[rows]
     instance = np.unique(nodes.instance[rows])
     instance = instance[(of["op"][instance] == "all_reduce") & (of["bytes"][instance] > 0)]
-    instance = instance[np.lexsort((there[instance], step[instance], of["group_id"][instance]))]
+    keys = step, of["elements"], of["group_id"]
+    instance = instance[np.lexsort([there[instance], *(key[instance] for key in keys)])]
     number = np.full(len(there), -1)
     number[instance] = np.arange(len(instance))
     place = number[nodes.instance[rows]]
@@ -169,7 +170,7 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     rows, place = rows[order], place[order]
     ready, used = _ready(graph, rows), _used(graph, rows)
     used = _used_after_all(nodes.rank[rows], ready, used, alpha[nodes.instance[rows]])
-    where = np.stack([of["group_id"][instance], step[instance]])
+    where = np.stack([key[instance] for key in keys])
     cuts = np.flatnonzero(np.any(where[:, 1:] != where[:, :-1], axis=0)) + 1
     for one in np.split(np.arange(len(instance)), cuts) if len(instance) else []:
         own = slice(*np.searchsorted(place, [one[0], one[-1] + 1]).tolist())

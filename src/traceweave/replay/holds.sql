@@ -16,7 +16,7 @@ FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind IN ('runtime', 'driver', 'op') GROUP BY host_ops.name
 );
 
--- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled), autograd ('gradient': gradients accumulate; 'backward': else of the backward pass), optimizer, sharding (FSDP), model_parallel (a region of Megatron's); NULL: does not
+-- table: tw_range_names | one row per name of a host range: name, gets_data ('yes': the training loop gets its next batch, marked by the loader, in a loader's file, or called so; 'no': only looks like it), compiles ('yes': code is compiled), autograd ('gradient': gradients accumulate; 'backward': else of the backward pass), optimizer, sharding ('gradient': FSDP reduces gradients; 'fsdp': else of it), model_parallel (a region of Megatron's); NULL: does not
 CREATE OR REPLACE TEMP TABLE tw_range_names AS
 SELECT
     name,

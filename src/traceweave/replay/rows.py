@@ -197,8 +197,11 @@ SELECT
     coalesce(resolution_ns, 0) AS resolution,
     coalesce(root, -1) AS root, op IN ('broadcast', 'scatter') AS from_root,
     op = 'send_recv' AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
-        AS is_staged
-FROM collective_instances;
+        AS is_staged,
+    dense_rank() OVER (ORDER BY dtype) AS elements
+FROM collective_instances LEFT JOIN (
+    SELECT collective_id, min(dtype) AS dtype FROM collectives GROUP BY collective_id
+) USING (collective_id);
 """
 
 # every op, a second node of each part in a collective, what asks for one that the host transfers,

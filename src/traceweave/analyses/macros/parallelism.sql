@@ -64,7 +64,7 @@ FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= 
 SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id;
 
--- rows: tw_collective_issue() | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, 'region': inside a model-parallel region, NULL: neither)
+-- rows: tw_collective_issue() | one row per collective with a host operation: call_id, pid, tid, asked_ns and asked_until_ns (its range on the host), asked_by ('gradient': issued where autograd accumulates gradients, or FSDP reduces them, 'region': inside a model-parallel region, NULL: neither)
 -- ranges of one name that contain each other would hide the outer one: autograd's outer range is the one that counts
 WITH marks AS MATERIALIZED (
     SELECT
@@ -73,8 +73,11 @@ WITH marks AS MATERIALIZED (
         coalesce(tid, -1) AS tid,
         start_ns,
         end_ns,
-        n.autograd IS NOT NULL AS is_gradient
-    FROM host_ops JOIN (SELECT name, autograd FROM tw_range_names WHERE autograd = 'gradient' OR model_parallel IS NOT NULL) AS n USING (name)
+        n.is_gradient
+    FROM host_ops JOIN (
+        SELECT name, coalesce(autograd = 'gradient', FALSE) OR coalesce(sharding = 'gradient', FALSE) AS is_gradient
+        FROM tw_range_names WHERE is_gradient OR model_parallel IS NOT NULL
+    ) AS n USING (name)
     WHERE kind NOT IN ('runtime', 'driver', 'os') AND rank IN (SELECT rank FROM tw_issued)
 )
 SELECT

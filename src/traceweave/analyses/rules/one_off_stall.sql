@@ -55,7 +55,8 @@ SELECT
     END
     || coalesce('. The host is then mostly in ' || s.stall_host_op, '') AS evidence,
     CASE s.cause
-        WHEN 'data_loading' THEN 'Find out why this batch came late: storage, a shuffle or a worker that restarts; prefetch more batches'
+        WHEN 'data_loading' THEN CASE WHEN contains(s.stall_host_op, 'SingleProcessDataLoaderIter') THEN 'Find out why this batch came late: storage or a shuffle; load on workers (num_workers)'
+            ELSE format('Find out why this batch came late: storage, a shuffle or workers that start again{}; prefetch more batches', CASE WHEN p.is_torch THEN ' (persistent_workers=True)' ELSE '' END) END
         WHEN 'allocator' THEN 'Memory was freed and allocated again: in the first steps the cache still grows. Later it was full or fragmented, and was flushed'
             || CASE WHEN p.is_torch THEN ' (leave memory free, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, no empty_cache())' ELSE '' END
         WHEN 'module_loading' THEN 'Code is loaded at its first use: warm up before measuring, CUDA_MODULE_LOADING=EAGER'

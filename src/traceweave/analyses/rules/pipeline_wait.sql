@@ -14,6 +14,6 @@ SELECT
             ' bubble of a pipeline. How much is transfer is unknown: their two sides were not matched',
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)
     END AS evidence,
-    'More micro-batches per step, an interleaved schedule, balanced stages' AS advice
+    format('More micro-batches per step, {}balanced stages', CASE WHEN EXISTS (FROM {{ ref('stages_held') }}) THEN '' ELSE 'an interleaved schedule, ' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE e.staged_ns + e.one_sided_ns > 0

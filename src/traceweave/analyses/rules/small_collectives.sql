@@ -27,9 +27,10 @@ small AS (
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
         count(DISTINCT c.step) AS steps,
+        count(DISTINCT k.dtype) AS dtypes,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
-    FROM {{ ref('exposed_calls') }} AS c JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
+    FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
         -- what the host reads cannot be merged with gradients
         AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM {{ ref('read_calls') }} WHERE collective_id IS NOT NULL)
@@ -38,9 +39,9 @@ small AS (
 SELECT
     format('{} {} {} are small: {}', w.times, k.op, w.at, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
     k.group_id,
-    -- what can be merged is of one step and rank; what latency costs cannot be more than what is exposed
+    -- what can be merged is of one step, rank and type of elements; what latency costs cannot be more than what is exposed
     least(
-        k.alpha_ns * greatest(k.calls / k.windows - ceil(k.bytes / k.windows / {{ param('bucket_bytes') }}), 0) * k.windows,
+        k.alpha_ns * greatest(k.calls / k.windows - greatest(ceil(k.bytes / k.windows / {{ param('bucket_bytes') }}), k.dtypes), 0) * k.windows,
         k.exposed_ns) / s.windows AS cost_ns,
     CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,

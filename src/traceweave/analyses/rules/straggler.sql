@@ -62,6 +62,7 @@ SELECT
         WHEN b.cause_detail = 'sync' THEN 'See which calls make it wait for its GPU: syncs'
         WHEN b.cause_detail = 'module_loading' THEN 'Warm up before recording: it loads code in steps'
         WHEN b.cause = 'host_bound' THEN 'See what it does in its longest gap. Look for garbage collection, checkpoints, logging, other load on its CPU cores'
+        WHEN b.cause = 'data_loading' AND contains(d.name, 'MultiProcessingDataLoaderIter') THEN 'More loader workers and prefetching, on all ranks: while others wait for this one, their workers go on. Check its storage and the size of its samples'
         WHEN b.cause = 'data_loading' THEN 'More loader workers and prefetching on this rank; check its storage and the size of its samples'
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'

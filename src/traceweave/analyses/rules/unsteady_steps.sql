@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -32,6 +32,14 @@ more AS (
     WHERE more_ns > 0
     QUALIFY row_number() OVER (ORDER BY more_ns DESC, name) = 1
 ),
+-- where micro-batches are marked as steps, those that update parameters are longer: not only the longest
+updating AS (
+    SELECT count(*) AS steps
+    FROM {{ ref('steps') }} AS s CROSS JOIN {{ ref('steadiness') }} AS t
+    WHERE s.step IN (SELECT step FROM tw_updates WHERE step IS NOT NULL)
+    HAVING bool_or(s.step = t.longest) AND 2 * count(*) <= any_value(t.steps)
+        AND 2 * (median(s.length_ns) FILTER (s.step <> t.longest) - any_value(t.p50_ns)) >= any_value(t.max_ns - t.p50_ns)
+),
 -- how much longer than in a mean other step those ranks waited there for one
 late AS (
     SELECT late_rank AS rank, least(late_ns, grew_ns) AS late_ns
@@ -61,8 +69,10 @@ SELECT
     END, tw_time(g.grew_ns)), '')
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
     || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)), '')
-    || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '') AS evidence,
+    || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '')
+    || coalesce(format('. It updates the parameters, as {} of {} steps do', u.steps, t.steps), '') AS evidence,
     CASE
+        WHEN u.steps IS NOT NULL THEN 'Mark updates as steps, not micro-batches (prof.step() once per update): a step with an update takes longer'
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
@@ -72,6 +82,7 @@ SELECT
 FROM {{ ref('steadiness') }} AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
+LEFT JOIN updating AS u ON TRUE
 LEFT JOIN {{ ref('late_steps') }} AS w ON w.rank = l.rank AND w.step = t.longest
 LEFT JOIN launched AS a ON TRUE
 LEFT JOIN more AS o ON TRUE

@@ -47,11 +47,16 @@ blocking AS MATERIALIZED (
     GROUP BY k.group_id
     HAVING sum(k.bytes) FILTER (WHERE h.start_ns < s.start_ns) >= {{ param('forward_share') }} * sum(k.bytes)
 ),
+-- where nothing is gathered, as of NO_SHARD and replicate, FSDP shards nothing
+sharding AS MATERIALIZED (
+    SELECT call_id, bool_or(k.op <> 'all_reduce') OVER () AS is_sharded
+    FROM tw_issued_within('sharding') JOIN collectives AS k USING (call_id)
+),
 -- and so do those that a function of the backward pass asks for itself (SyncBatchNorm): gradients go when they are summed up
 functions AS MATERIALIZED (
     SELECT call_id FROM tw_issued_within('backward')
     WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
-        AND call_id NOT IN (SELECT call_id FROM tw_issued_within('sharding'))
+        AND call_id NOT IN (SELECT call_id FROM sharding)
 ),
 -- DDP marks its forward pass, and what shares its reducer (replicate) copies and scales gradients, wherever operators are recorded
 ddp AS (
@@ -98,8 +103,8 @@ SELECT
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
+        WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
-        WHEN e.op IN ('all_gather', 'reduce_scatter') AND e.call_id IN (SELECT call_id FROM tw_issued_within('sharding')) THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
@@ -118,6 +123,8 @@ CROSS JOIN ddp AS d
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN functions AS f ON f.call_id = e.call_id AND e.op = 'all_reduce'
+LEFT JOIN sharding AS h ON h.call_id = e.call_id
+LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id
 WHERE e.step IS NOT NULL OR NOT s.has_steps

@@ -103,34 +103,47 @@ by_rank AS (
     FROM idle
     GROUP BY rank, cause
 ),
+late AS (
+    SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
+),
 by_cause AS (
     SELECT
         i.cause,
         s.ranks,
-        bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS is_blamed,
+        bool_and(b.rank IS NOT NULL) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS are_blamed,
+        2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks AS is_common,
         -- what a straggler idles is told of it, but not what the others do as well
-        2 * count(*) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) > s.ranks
-        OR is_blamed AND coalesce(sum(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns * (s.ranks - count(b.rank)), FALSE) AS is_common,
+        NOT is_common AND are_blamed
+        AND coalesce(sum(i.idle_ns) FILTER (WHERE b.rank IS NULL) >= {{ param('warning_share') }} * s.step_ns * (s.ranks - count(b.rank)), FALSE) AS is_beside,
         sum(i.idle_ns) / s.ranks AS mean_ns,
         sum(i.idle_ns) / sum(i.gaps) AS gap_ns,
         avg(i.idle_ns) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected_ns,
         list(i.rank ORDER BY i.rank) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS affected,
-        avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps
-    FROM (SELECT *, max(idle_ns) OVER (PARTITION BY cause) AS worst_ns FROM by_rank) AS i
-    LEFT JOIN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+        avg(i.gaps) FILTER (WHERE i.idle_ns >= i.worst_ns / 2) AS gaps,
+        avg(i.idle_ns) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside_ns,
+        list(i.rank ORDER BY i.rank) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside,
+        avg(i.gaps) FILTER (WHERE b.rank IS NULL AND i.idle_ns >= i.beside_worst_ns / 2) AS beside_gaps
+    FROM (
+        SELECT
+            *,
+            max(idle_ns) OVER (PARTITION BY cause) AS worst_ns,
+            max(idle_ns) FILTER (WHERE rank NOT IN (SELECT rank FROM late)) OVER (PARTITION BY cause) AS beside_worst_ns
+        FROM by_rank
+    ) AS i
+    LEFT JOIN late AS b USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
     GROUP BY i.cause, s.ranks, s.step_ns
 ),
 costs AS (
     SELECT
         i.cause,
-        CASE WHEN NOT i.is_common AND t.cause IS NULL THEN i.affected END AS ranks,
-        CASE WHEN NOT i.is_common AND t.cause IS NULL OR i.ranks = 1 THEN i.affected ELSE [] END AS who,
-        CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns ELSE i.affected_ns END AS cost_ns,
+        CASE WHEN NOT i.is_common AND t.cause IS NULL THEN if(i.is_beside, i.beside, i.affected) END AS ranks,
+        if(i.ranks = 1, i.affected, []) AS sole,
+        CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns WHEN i.is_beside THEN i.beside_ns ELSE i.affected_ns END AS cost_ns,
         i.mean_ns,
-        CASE WHEN t.cause IS NULL THEN i.gaps END AS gaps,
+        CASE WHEN t.cause IS NULL THEN if(i.is_beside, i.beside_gaps, i.gaps) END AS gaps,
         i.gap_ns,
-        NOT i.is_common AND i.is_blamed AS is_blamed,
+        NOT i.is_common AND NOT i.is_beside AND i.are_blamed AS is_blamed,
         t.stalled_steps,
         t.stall_ns
     FROM by_cause AS i LEFT JOIN stalls AS t USING (cause)
@@ -138,7 +151,7 @@ costs AS (
 SELECT
     c.cause,
     c.ranks,
-    c.who,
+    coalesce(c.ranks, c.sole) AS who,
     CAST(c.cost_ns AS DOUBLE) AS cost_ns,
     CAST(c.mean_ns AS DOUBLE) AS mean_ns,
     format('The {} idles {} per {}{}', CASE WHEN s.has_gpu THEN 'GPU' ELSE 'host' END, tw_time(c.cost_ns), s.unit,

@@ -5,27 +5,65 @@
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
+-- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update; NULL: not known to
+-- column: once VARCHAR | what to do about it
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
     WHERE name = 'DistributedDataParallel.forward'
 ),
--- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
-accumulation AS (
-    SELECT count(*) > 0 AS is_there
+-- where autograd sums up gradients after each: of how many, and to how many it adds that no update has used up yet
+summed AS (
+    SELECT f.rank, f.start_ns, count(*) FILTER (g.is_one) AS gradients, count(*) FILTER (g.is_one AND g.adds) AS added
+    FROM (
+        SELECT
+            rank, start_ns,
+            name = 'torch::autograd::AccumulateGrad' AS is_one,
+            op_id IN (SELECT parent_id FROM host_ops WHERE name = 'aten::add_' AND parent_id IS NOT NULL) AS adds
+        FROM host_ops
+        WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient' OR name = 'torch::autograd::AccumulateGrad') AND EXISTS (FROM forwards)
+    ) AS g
+    ASOF JOIN forwards AS f ON f.rank = g.rank AND g.start_ns >= f.start_ns
+    GROUP BY f.rank, f.start_ns
+),
+-- a forward pass with the backward pass that follows before the next
+passes AS (
+    SELECT
+        f.rank,
+        u.start_ns AS update_ns,
+        g.gradients,
+        g.added,
+        coalesce(s.asked_ns < f.next_ns, s.asked_ns IS NOT NULL) AS sends,
+        f.next_ns IS NULL AS is_last
     FROM forwards AS f
-    ASOF JOIN (
-        SELECT rank, start_ns FROM host_ops WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient') AND EXISTS (FROM forwards)
-    ) AS g ON g.rank = f.rank AND g.start_ns >= f.start_ns
+    JOIN summed AS g USING (rank, start_ns)
     ASOF LEFT JOIN (SELECT k.rank, i.asked_ns FROM tw_collective_issue() AS i JOIN collectives AS k USING (call_id) WHERE i.asked_by = 'gradient') AS s
         ON s.rank = f.rank AND s.asked_ns >= f.start_ns
-    WHERE g.start_ns < f.next_ns AND coalesce(s.asked_ns >= f.next_ns, TRUE)
+    ASOF LEFT JOIN tw_updates AS u ON u.rank = f.rank AND u.start_ns >= f.start_ns
+),
+-- Of an update whose passes all send the same gradients, all but the first send what they add to those that were sent
+-- already. The gradients of other parameters the last pass would not send.
+updates AS (
+    SELECT
+        count(*) FILTER (sends) AS sent,
+        sent > 1 AND bool_and(sends) AND min(gradients) = max(gradients) AND min(added) = 0
+            AND count(*) FILTER (added = gradients) = sent - 1 AS is_again
+    FROM passes
+    GROUP BY rank, update_ns
+    HAVING update_ns IS NOT NULL
+),
+accumulation AS (
+    SELECT
+        -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
+        (SELECT count(*) > 0 FROM passes WHERE NOT sends AND NOT is_last) AS is_there,
+        -- where that is most of what is sent
+        (SELECT sent FROM updates WHERE is_again GROUP BY sent HAVING 2 * sum(sent) > (SELECT sum(sent) FROM updates)) AS sent
 ),
 -- each type is looked up once
 types AS (
     SELECT dtype, CAST({{ names('element_types', 'lower(dtype)') }} AS INTEGER) AS bytes FROM (SELECT DISTINCT dtype FROM collectives)
 ),
-sent AS (
+of_types AS (
     SELECT e.use, coalesce(2 * sum(k.duration_ns) FILTER (WHERE t.bytes <= 2) >= sum(k.duration_ns), FALSE) AS is_short
     FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id) LEFT JOIN types AS t USING (dtype)
     GROUP BY e.use
@@ -33,8 +71,10 @@ sent AS (
 ways AS (
     SELECT
         use,
+        CASE WHEN use = 'ddp' THEN sent END AS sent,
         concat_ws(', ',
             CASE
+                WHEN use = 'ddp' AND sent > 1 THEN format('no_sync in all but the last of {} backward passes', sent)
                 WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
                 WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
                 WHEN use = 'gradients' THEN 'gradient accumulation'
@@ -44,7 +84,7 @@ ways AS (
             END,
             CASE WHEN is_short THEN NULL WHEN use IN ('ddp', 'gradients') THEN 'gradients in lower precision' ELSE 'lower precision' END,
             CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
-    FROM sent CROSS JOIN accumulation
+    FROM of_types CROSS JOIN accumulation
 )
 SELECT
     use,
@@ -60,5 +100,7 @@ SELECT
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || ways
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
         ELSE format('Send less ({})', ways)
-    END AS advice
+    END AS advice,
+    format('DDP reduces gradients in each of {} backward passes of an update, where the last is enough', sent) AS again,
+    format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) AS once
 FROM ways
