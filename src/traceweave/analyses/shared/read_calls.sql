@@ -33,8 +33,8 @@ readings AS MATERIALIZED (
 followed AS (
     SELECT unnest(n.rows, recursive := TRUE), unnest(sweep_within(o.starts, o.starts, n.ends, n.reads).number) AS others
     FROM (
-        SELECT rank, pid, tid, list(r) AS rows, list(end_ns) AS ends, list(read_ns - 1) AS reads
-        FROM readings AS r
+        SELECT rank, pid, tid, list(readings) AS rows, list(end_ns) AS ends, list(read_ns - 1) AS reads
+        FROM readings
         GROUP BY rank, pid, tid
     ) AS n
     JOIN (
