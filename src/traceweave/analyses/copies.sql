@@ -83,7 +83,7 @@ edges AS (
 compute AS NOT MATERIALIZED (
     SELECT rank, category, start_ns, end_ns
     FROM tw_own_ops()
-    WHERE category = 'compute' AND rank IN (SELECT rank FROM moved)
+    WHERE category = 'compute' AND rank IN (SELECT DISTINCT rank FROM moved)
 ),
 -- how long compute has run up to each of these moments
 computed AS MATERIALIZED (

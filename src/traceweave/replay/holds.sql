@@ -38,8 +38,8 @@ WHERE h.kind IN ('runtime', 'driver')
 UNION ALL
 SELECT l.rank, l.launch_pid, l.launch_tid, l.launch_call, l.launch_start_local_ns, l.launch_start_local_ns + l.launch_duration_ns
 FROM (SELECT * FROM gpu_ops WHERE kind = 'kernel' AND launch_duration_ns >= 1000000) AS l
-ANTI JOIN (SELECT rank, name, launch_start_local_ns FROM gpu_ops WHERE kind = 'kernel') AS e
-    ON e.rank = l.rank AND e.name = l.name AND e.launch_start_local_ns < l.launch_start_local_ns
+JOIN (SELECT rank, name, min(launch_start_local_ns) AS first_ns FROM gpu_ops WHERE kind = 'kernel' GROUP BY rank, name) AS e
+    ON e.rank = l.rank AND e.name = l.name AND e.first_ns = l.launch_start_local_ns
 WHERE {{ names('launching', 'l.launch_call') }} IS DISTINCT FROM 'graph'
 UNION ALL
 SELECT f.rank, f.pid, f.tid, f.name, f.start_ns, f.end_ns

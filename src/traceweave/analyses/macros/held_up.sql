@@ -13,10 +13,9 @@ stalls AS (
     SELECT op_id FROM copies WHERE is_named AND tw_can_stall(copy_kind, name, NULL)
     UNION ALL
     -- arguments are long: they are read only where the name does not say it
-    SELECT c.op_id
-    FROM (SELECT * FROM copies WHERE NOT is_named) AS c
-    JOIN (SELECT op_id, args FROM gpu_ops WHERE kind = 'memcpy') AS a USING (op_id)
-    WHERE tw_can_stall(c.copy_kind, c.name, a.args)
+    SELECT op_id
+    FROM gpu_ops
+    WHERE kind = 'memcpy' AND tw_host_memory(name, NULL) IS NULL AND tw_can_stall(copy_kind, name, args)
 ),
 syncs AS (
     SELECT rank, pid, tid, name, start_ns, end_ns FROM tw_holds WHERE sort = 'sync'

@@ -14,26 +14,39 @@ WITH small AS MATERIALIZED (
     FROM collectives AS k JOIN tw_issued AS i USING (call_id)
     WHERE k.bytes <= {{ param('read_bytes') }} OR k.op = 'barrier'
 ),
--- the operators of threads that issue any, in their order
-operators AS (
-    SELECT
-        h.rank, h.name, h.start_ns, h.step, s.pid, s.tid,
-        row_number() OVER (PARTITION BY s.rank, s.pid, s.tid ORDER BY h.start_ns, h.op_id) AS place
+-- the operators of threads that issue any
+operators AS MATERIALIZED (
+    SELECT h.rank, h.name, h.start_ns, h.step, s.pid, s.tid
     FROM host_ops AS h
-    JOIN (SELECT DISTINCT rank, pid, tid FROM small) AS s ON s.rank = h.rank AND s.pid = coalesce(h.pid, -1) AND s.tid = coalesce(h.tid, -1)
+    JOIN (SELECT DISTINCT rank, pid, tid FROM small WHERE op <> 'barrier') AS s
+        ON s.rank = h.rank AND s.pid = coalesce(h.pid, -1) AND s.tid = coalesce(h.tid, -1)
     WHERE h.kind = 'op'
 ),
-nexts AS (
-    SELECT s.*, o.place
-    FROM small AS s ASOF JOIN operators AS o ON o.rank = s.rank AND o.pid = s.pid AND o.tid = s.tid AND s.end_ns <= o.start_ns
-    WHERE s.op <> 'barrier'
+readings AS MATERIALIZED (
+    SELECT n.*, r.name AS read_by, r.start_ns AS read_ns
+    FROM (FROM small WHERE op <> 'barrier') AS n
+    ASOF JOIN (FROM operators WHERE name IN ('aten::item', 'aten::_local_scalar_dense', 'aten::is_nonzero')) AS r
+        ON r.rank = n.rank AND r.pid = n.pid AND r.tid = n.tid AND n.end_ns <= r.start_ns
+    WHERE r.step IS NOT DISTINCT FROM n.step
+),
+-- how many other operators begin before (sweeps)
+followed AS (
+    SELECT unnest(n.rows, recursive := TRUE), unnest(sweep_within(o.starts, o.starts, n.ends, n.reads).number) AS others
+    FROM (
+        SELECT rank, pid, tid, list(readings) AS rows, list(end_ns) AS ends, list(read_ns - 1) AS reads
+        FROM readings
+        GROUP BY rank, pid, tid
+    ) AS n
+    JOIN (
+        SELECT rank, pid, tid, list(start_ns) AS starts
+        FROM operators SEMI JOIN readings USING (rank, pid, tid)
+        GROUP BY rank, pid, tid
+    ) AS o USING (rank, pid, tid)
 )
-SELECT n.rank, n.collective_id, n.step, n.op, n.group_id, n.bytes, any_value(r.name) AS read_by
-FROM nexts AS n
-ASOF JOIN (FROM operators WHERE name IN ('aten::item', 'aten::_local_scalar_dense', 'aten::is_nonzero')) AS r
-    ON r.rank = n.rank AND r.pid = n.pid AND r.tid = n.tid AND n.end_ns <= r.start_ns
+SELECT rank, collective_id, step, op, group_id, bytes, any_value(read_by) AS read_by
+FROM followed
 -- a division, a view may come before; what is read after 26 others (in fsdp2_gloo, of the optimizer) is something else
-WHERE r.place - n.place <= 8 AND r.step IS NOT DISTINCT FROM n.step
-GROUP BY n.rank, n.collective_id, n.step, n.op, n.group_id, n.bytes
+WHERE others <= 8
+GROUP BY rank, collective_id, step, op, group_id, bytes
 UNION ALL
 SELECT rank, collective_id, step, op, group_id, bytes, NULL AS read_by FROM small WHERE op = 'barrier'
