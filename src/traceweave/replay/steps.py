@@ -131,7 +131,18 @@ def windows(graph: Graph) -> Windows:
         return found
     spread = _spread(device.by_step(graph.nodes)[1])
     only_mirrors = spread > 0.1 and 2 * _spread(host.by_step(graph.nodes)[1]) < spread
-    return replace(host, device=device, measured=graph.nodes) if only_mirrors else device
+    if not only_mirrors or not _tile(host, graph.nodes):
+        return device
+    return replace(host, device=device, measured=graph.nodes)
+
+
+def _tile(host: Windows, nodes: Nodes) -> bool:
+    """Whether ranges on the host are whole steps of every rank, not a part of each: by the median,
+    as a rank may have been recorded several times."""
+    follows = np.diff(host.rank) == 0
+    rank = host.rank[:-1][follows]
+    covered = host.lengths(nodes)[:-1][follows] / np.diff(host.begin.of(nodes))[follows]
+    return all(np.median(covered[rank == one]) > 0.9 for one in np.unique(rank))
 
 
 def _spread(lengths: Floats) -> float:
