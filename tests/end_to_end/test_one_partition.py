@@ -18,8 +18,8 @@ from tests.marks import at_once
 from traceweave.api import Run
 
 MEASURES = re.compile(
-    r"\b(tw_window_times|tw_gaps|tw_busy_until|tw_computed_until|tw_collective_exposure"
-    r"|sweep_beside|sweep_gaps|sweep_busy_until|sweep_union_until)\(|\btw_(exposed|copy)_pieces\b"
+    r"\b(tw_window_times|tw_gaps|tw_busy_until|tw_computed_until|tw_collective_exposure|tw_progress"
+    r"|sweep_gaps|sweep_busy_until|sweep_union_until)\(|\btw_(exposed|copy)_pieces\b"
 )
 """What measures for how long something, or nothing, ran."""
 

@@ -85,15 +85,24 @@ pieces AS (
 own_ops AS NOT MATERIALIZED (
     FROM tw_own_ops()
 ),
-edges AS (
-    SELECT rank, {group_id: group_id, role: role, used_for: used_for} AS id, unnest([-1, 1]) AS edge, unnest([start_ns, end_ns]) AS at_ns
-    FROM pieces
-    WHERE start_ns < end_ns
+progress AS MATERIALIZED (
+    SELECT * FROM tw_progress('own_ops', 'compute', 'calls')
+),
+begun AS (
+    SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns
+    FROM (SELECT * FROM pieces WHERE start_ns < end_ns) AS k
+    ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.start_ns >= p.start_ns
 ),
 measured AS (
-    SELECT id.group_id, id.role, id.used_for, rank, sum(edge * at_ns) AS comm_ns, sum(edge * compute_ns) AS overlap_ns
-    FROM tw_computed_until('own_ops', 'edges')
-    GROUP BY ALL
+    SELECT
+        k.group_id,
+        k.role,
+        k.used_for,
+        k.rank,
+        sum(k.end_ns - k.start_ns) AS comm_ns,
+        sum(coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.end_ns), 0) - k.done_before_ns) AS overlap_ns
+    FROM begun AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns >= p.start_ns
+    GROUP BY k.group_id, k.role, k.used_for, k.rank
 ),
 spans AS (
     SELECT rank, max(end_ns) - min(start_ns) AS span_ns FROM own_ops GROUP BY rank

@@ -65,76 +65,29 @@ others AS MATERIALIZED (
         AND op_id NOT IN (SELECT op_id FROM ops WHERE {{ param('kind') }} = 'module')
 ),
 -- the range of the same kind that each is in: its parent, or what that is in
--- up to the first of these operators, where the range around one is of another kind
 above AS (
-    SELECT a.op_id, o.parent_id FROM ops AS a JOIN others AS o ON o.op_id = a.parent_id
+    SELECT op_id, parent_id FROM ops WHERE parent_id IS NOT NULL
     UNION ALL
     SELECT a.op_id, o.parent_id FROM above AS a JOIN others AS o ON o.op_id = a.parent_id
 ),
 held AS MATERIALIZED (
-    SELECT a.op_id, a.name_id, a.thread, a.start_ns, a.end_ns, o.name_id AS holder_id, o.op_id AS held_by
-    FROM ops AS a
-    LEFT JOIN above AS u ON u.op_id = a.op_id AND u.parent_id IN (SELECT op_id FROM ops)
-    LEFT JOIN ops AS o ON o.op_id = coalesce(u.parent_id, a.parent_id)
+    SELECT a.op_id, o.name_id AS holder_id, o.op_id AS held_by
+    FROM above AS a JOIN ops AS o ON o.op_id = a.parent_id
 ),
-launched AS MATERIALIZED (
-    SELECT hash(rank, launch_pid, launch_tid) AS thread, list(launch_start_local_ns) AS moments, list(duration_ns) AS lengths
-    FROM gpu_ops
-    WHERE launch_start_local_ns IS NOT NULL AND ({{ param('rank') }} IS NULL OR rank = {{ param('rank') }})
-    GROUP BY thread
-),
--- backward operators that arrows lead to, and what was launched in each
-backward AS (
-    SELECT
-        hash(a.rank, a.pid, a.tid) AS thread,
-        a.start_local_ns AS at_ns,
-        hash(z.rank, z.pid, z.tid) AS back_thread,
-        z.start_local_ns AS start_ns,
-        z.start_local_ns + z.duration_ns AS end_ns
-    FROM flows AS f
-    JOIN host_ops AS a ON a.op_id = f.from_op_id
-    JOIN host_ops AS z ON z.op_id = f.to_op_id
-    WHERE f.kind = 'fwdbwd' AND ({{ param('rank') }} IS NULL OR f.rank = {{ param('rank') }})
-),
-arrows AS MATERIALIZED (
-    SELECT thread, list(at_ns) AS moments, list(gpu_ns) AS lengths
-    FROM (
-        SELECT
-            unnest(b.threads) AS thread, unnest(b.moments) AS at_ns,
-            unnest(sweep_within(coalesce(l.moments, []::BIGINT[]), coalesce(l.lengths, []::BIGINT[]), b.starts, b.ends).total) AS gpu_ns
-        FROM (
-            SELECT back_thread, list(thread) AS threads, list(at_ns) AS moments, list(start_ns) AS starts, list(end_ns) AS ends
-            FROM backward
-            GROUP BY back_thread
-        ) AS b
-        LEFT JOIN launched AS l ON l.thread = b.back_thread
-    )
-    GROUP BY thread
-),
-swept AS (
-    SELECT
-        o.names,
-        o.holders,
-        sweep_within(coalesce(l.moments, []::BIGINT[]), coalesce(l.lengths, []::BIGINT[]), o.starts, o.ends) AS own,
-        sweep_within(coalesce(b.moments, []::BIGINT[]), coalesce(b.lengths, []::BIGINT[]), o.starts, o.ends) AS back
-    FROM (
-        SELECT thread, list(name_id) AS names, list(holder_id) AS holders, list(start_ns) AS starts, list(end_ns) AS ends
-        FROM held
-        GROUP BY thread
-    ) AS o
-    LEFT JOIN launched AS l USING (thread)
-    LEFT JOIN arrows AS b USING (thread)
-),
+-- of the ranges: up to the end minus up to before the start
 sides AS MATERIALIZED (
-    SELECT name_id, holder_id, sum(gpu_ns) AS gpu_ns, sum(gpu_ops) AS gpu_ops, sum(back_ns) AS back_ns, sum(back_ops) AS back_ops
-    FROM (
-        SELECT
-            unnest(names) AS name_id, unnest(holders) AS holder_id,
-            unnest(own.total) AS gpu_ns, unnest(own.number) AS gpu_ops,
-            unnest(back.total) AS back_ns, unnest(back.number) AS back_ops
-        FROM swept
-    )
-    GROUP BY name_id, holder_id
+    SELECT
+        o.name_id,
+        h.holder_id,
+        sum(coalesce(z.gpu_ns, 0) - coalesce(a.gpu_ns, 0)) AS gpu_ns,
+        sum(coalesce(z.gpu_ops, 0) - coalesce(a.gpu_ops, 0)) AS gpu_ops,
+        sum(coalesce(z.back_ns, 0) - coalesce(a.back_ns, 0)) AS back_ns,
+        sum(coalesce(z.back_ops, 0) - coalesce(a.back_ops, 0)) AS back_ops
+    FROM (SELECT name_id, op_id, thread, start_ns, end_ns FROM ops) AS o
+    ASOF LEFT JOIN {{ ref('launched_until') }} AS z ON z.thread = o.thread AND o.end_ns >= z.at_ns
+    ASOF LEFT JOIN {{ ref('launched_until') }} AS a ON a.thread = o.thread AND o.start_ns > a.at_ns
+    LEFT JOIN held AS h USING (op_id)
+    GROUP BY o.name_id, h.holder_id
 ),
 totals AS (
     SELECT
@@ -157,7 +110,7 @@ inside AS (
     FROM (
         SELECT parent_id AS held_by, duration_ns FROM host_ops WHERE {{ param('kind') }} <> 'module' AND parent_id IS NOT NULL
         UNION ALL
-        SELECT held_by, end_ns - start_ns FROM held WHERE {{ param('kind') }} = 'module' AND held_by IS NOT NULL
+        SELECT held_by, duration_ns FROM held JOIN ops USING (op_id) WHERE {{ param('kind') }} = 'module'
     ) AS i
     JOIN ops AS o ON o.op_id = i.held_by
     GROUP BY o.name_id

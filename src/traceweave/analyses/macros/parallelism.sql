@@ -1,39 +1,64 @@
 -- What kinds of parallelism leave behind in a trace: where the host issued a collective, and what the device computed
 -- meanwhile.
 
+-- rows: tw_progress(ops, of_category, calls) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
+WITH ordered AS (
+    SELECT
+        rank,
+        start_ns,
+        end_ns,
+        max(end_ns) OVER (
+            PARTITION BY rank ORDER BY start_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS covered_until_ns
+    FROM query_table(ops)
+    WHERE category = of_category AND rank IN (SELECT rank FROM query_table(calls))
+),
+added AS (
+    SELECT
+        rank,
+        start_ns,
+        sum(tw_added_ns(start_ns, end_ns, covered_until_ns)) OVER so_far AS done_ns,
+        max(end_ns) OVER so_far AS until_ns,
+        lead(start_ns) OVER so_far AS next_start_ns
+    FROM ordered
+    WINDOW so_far AS (PARTITION BY rank ORDER BY start_ns ROWS UNBOUNDED PRECEDING)
+)
+-- of ops that start together, in whatever order, the last has the sum of all
+SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
+FROM added
+WHERE next_start_ns IS DISTINCT FROM start_ns;
+
 -- rows: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
--- the sweep is in sweeps
-WITH calls AS MATERIALIZED (
-    SELECT rank, list(call_id) AS ids, list(start_local_ns) AS starts, list(start_local_ns + duration_ns) AS ends
+WITH own_ops AS NOT MATERIALIZED (
+    FROM tw_own_ops()
+),
+progress AS MATERIALIZED (
+    SELECT * FROM tw_progress('own_ops', 'compute', of_calls)
+),
+calls AS MATERIALIZED (
+    SELECT call_id, rank, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
     FROM collectives
     WHERE call_id IN (SELECT call_id FROM query_table(of_calls))
         -- what a host backend does is not on the timeline of a rank with a GPU
         AND (gpu_op_id IS NOT NULL OR rank IN (SELECT rank FROM tw_timelines WHERE timeline = 'cpu'))
-    GROUP BY rank
 ),
-computed AS (
-    SELECT rank, list(start_ns) AS starts, list(end_ns) AS ends
-    FROM tw_own_ops()
-    WHERE category = 'compute' AND rank IN (SELECT rank FROM calls)
-    GROUP BY rank
+begun AS (
+    SELECT k.*, coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.start_ns), 0) AS done_before_ns
+    FROM calls AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.start_ns >= p.start_ns
 ),
-swept AS (
+ended AS (
     SELECT
         k.*,
-        sweep_beside(coalesce(c.starts, []::BIGINT[]), coalesce(c.ends, []::BIGINT[]), k.starts, k.ends) AS beside
-    FROM calls AS k LEFT JOIN computed AS c USING (rank)
-),
-placed AS (
-    SELECT
-        unnest(ids) AS call_id, unnest(starts) AS start_ns, unnest(ends) AS end_ns,
-        unnest(beside.union_ns) AS computed_ns, unnest(beside.until_ns) AS until_ns, unnest(beside.next_ns) AS next_ns
-    FROM swept
+        coalesce(p.done_ns - tw_overhang_ns(p.until_ns, k.end_ns), 0) AS done_by_end_ns,
+        p.until_ns AS computed_until_ns
+    FROM begun AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns > p.start_ns
 )
 SELECT
-    call_id,
-    end_ns - start_ns - computed_ns AS exposed_ns,
-    CASE WHEN next_ns <= end_ns + release_ns AND until_ns < end_ns THEN end_ns - greatest(start_ns, until_ns) ELSE 0 END AS blocked_ns
-FROM placed;
+    k.call_id,
+    k.end_ns - k.start_ns - (k.done_by_end_ns - k.done_before_ns) AS exposed_ns,
+    CASE WHEN p.start_ns - k.end_ns <= release_ns AND coalesce(k.computed_until_ns < k.end_ns, TRUE)
+        THEN k.end_ns - greatest(k.start_ns, coalesce(k.computed_until_ns, k.start_ns)) ELSE 0 END AS blocked_ns
+FROM ended AS k ASOF LEFT JOIN progress AS p ON p.rank = k.rank AND k.end_ns <= p.start_ns;
 
 -- table: tw_issued | one row per collective with a host operation: call_id, and rank, pid and tid (-1: no number), start_ns, end_ns (common clock) and kind of that operation
 SELECT k.call_id, h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_ns, h.end_ns, h.kind
