@@ -155,6 +155,9 @@ def test_every_query_on_the_page_can_be_run(report_of: MakeReport, make_run: Mak
         " 0 AS exposed_unsplit_ns, 0 AS exposed_memory_ns, 0 AS idle_ns"
     )
     con.execute("CREATE TEMP VIEW step_lengths AS SELECT 0 AS step, 1 AS length_ns")
+    con.execute(
+        "CREATE TEMP VIEW split_calls AS SELECT 0 AS call_id, 0 AS wait_ns, TRUE AS is_whole"
+    )
     con.execute("CREATE TEMP TABLE waits AS SELECT 0 AS rank, 1 AS origin_wait_ns")
     con.execute(
         "CREATE TEMP VIEW path AS SELECT 0 AS rank, 'compute' AS kind, 0 AS start_ns, 1 AS end_ns"

@@ -261,7 +261,7 @@ def test_calls_of_nccl_without_kernels_have_no_device_records(
                 kernels.append(kernel(pid, 100 * at, 100 * at + 50, at + 2, name, deviceId=rank))
         kernels.append(kernel(pid, 9000, 9050, 70, "gemm", deviceId=rank))
     load(tmp_path, rows, kernels)
-    result = traceweave.ingest([tmp_path / "nccl.sqlite"], tmp_path / "run.duckdb")
+    result = traceweave.ingest([tmp_path / "rows.sqlite"], tmp_path / "run.duckdb")
     said = [
         "the file has no record of what the device did for 5 launches. The rank is unknown, left"
         " out of all numbers"

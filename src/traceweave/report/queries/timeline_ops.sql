@@ -47,7 +47,7 @@ calls AS (
         SELECT *, gpu_op_id, TRUE FROM collectives WHERE receive_op_id IS NOT NULL
     ) AS k
     JOIN shown_ranks AS r ON r.rank = k.rank
-    LEFT JOIN tw_split_calls() AS s ON s.call_id = k.call_id
+    LEFT JOIN split_calls AS s ON s.call_id = k.call_id
     LEFT JOIN collective_instances AS i ON i.collective_id = k.collective_id AND s.call_id IS NOT NULL
     GROUP BY ALL
 ),

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceweave.analyses import analysis_relation, provide, shared_rows
+from traceweave.analyses import analysis_relation, shared_rows
 from traceweave.report.page import Column, Figure, Origin, Section, Table
 from traceweave.report.query import (
     Row,
@@ -74,12 +74,15 @@ def load_timeline(
         lengths = analysis_relation(con, "steps")
         pieces = shared_rows(con, "path_pieces").alias
         exposed = shared_rows(con, "exposed_lane").alias
-        relations = {"gaps": gaps, "exposed": exposed, "step_lengths": lengths, "path": pieces}
+        split = shared_rows(con, "split_calls").alias
+        relations = {
+            "gaps": gaps, "exposed": exposed, "step_lengths": lengths, "path": pieces,
+            "split_calls": split,
+        }  # fmt: skip
         froms = {name: f"FROM {relation}" for name, relation in relations.items()}
         stack.enter_context(standing_as(con, **froms))
         steps = stack.enter_context(query_as(con, "shown_steps", "timeline_steps"))
         ranks = stack.enter_context(query_as(con, "shown_ranks", "timeline_ranks"))
-        provide(con, query_text("timeline_ops"))
         ops = stack.enter_context(query_as(con, "shown_ops", "timeline_ops"))
         shown_gaps = stack.enter_context(query_as(con, "shown_gaps", "timeline_gaps"))
         summary = query_rows(con, "timeline_summary")
