@@ -122,10 +122,10 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
             " with a semicolon between them"
         )
     values = {}
-    for key, value in given.items() - {("kind", given.get("kind"))}:
+    for key in (key for key in given if key != "kind"):
         field, read, what = _VALUES[key]
         try:
-            values[field] = read(value)
+            values[field] = read(given[key])
         except ValueError as error:
             raise UsageError(f"scenario {text!r}: {key} is {what}") from error
     scenario = Scenario(text, kinds=_kinds(text, given, comm_ops), **values)
