@@ -13,8 +13,8 @@ from tests.marks import nightly
 from traceweave.analyses.runner import provide
 from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.operators import Launches, Operators, Ranges, operators
-from traceweave.analyses.sweeps.times import FOREVER, NEVER
-from traceweave.analyses.sweeps.unions import beside, union_until, within
+from traceweave.analyses.sweeps.times import NEVER
+from traceweave.analyses.sweeps.unions import union_until, within
 
 span = st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1]))
 
@@ -33,30 +33,12 @@ def test_a_union_is_what_its_intervals_cover(spans: list[tuple[int, int]], at: l
 
 
 @settings(deadline=None)
-@given(st.lists(span, max_size=12), st.lists(span, max_size=6))
-def test_what_ran_beside_a_call_and_what_came_before_and_after_its_end(
-    spans: list[tuple[int, int]], calls: list[tuple[int, int]]
+@given(st.lists(st.integers(-2, 50), max_size=12), st.lists(span, max_size=6))
+def test_moments_within_an_interval_are_those_from_its_start_to_its_end(
+    at: list[int], spans: list[tuple[int, int]]
 ) -> None:
-    edges = [_column([each[side] for each in both]) for both in (spans, calls) for side in (0, 1)]
-    lengths, until, following = beside(*edges)
-    covered = {moment for start, end in spans for moment in range(start, end)}
-    assert lengths.tolist() == [len(covered.intersection(range(*call))) for call in calls]
-    assert until.tolist() == [max([NEVER, *(e for s, e in spans if s < z)]) for _, z in calls]
-    assert following.tolist() == [
-        min([FOREVER, *(s for s, _ in spans if s >= z)]) for _, z in calls
-    ]
-
-
-@settings(deadline=None)
-@given(st.lists(span, max_size=12), st.lists(span, max_size=6))
-def test_values_within_an_interval_are_those_from_its_start_to_its_end(
-    values: list[tuple[int, int]], spans: list[tuple[int, int]]
-) -> None:
-    edges = [_column([each[side] for each in both]) for both in (values, spans) for side in (0, 1)]
-    total, number = within(*edges)
-    inside = [[value for at, value in values if start <= at <= end] for start, end in spans]
-    assert total.tolist() == list(map(sum, inside))
-    assert number.tolist() == list(map(len, inside))
+    (number,) = within(_column(at), *(_column([each[side] for each in spans]) for side in (0, 1)))
+    assert number.tolist() == [sum(start <= one <= end for one in at) for start, end in spans]
 
 
 def test_one_connection_is_given_its_functions_once_and_cursors_share_them() -> None:

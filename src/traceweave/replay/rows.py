@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -377,7 +377,7 @@ class Tables:
         return [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
 
     def read(
-        self, first: int, last: int, only: Container[str] = ()
+        self, first: int, last: int, only: Collection[str] = ()
     ) -> Callable[[int, int], RankRows]:
         """Read the ranks from the first to the last, `only` some tables of them if any are named.
 

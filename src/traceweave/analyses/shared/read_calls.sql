@@ -31,7 +31,7 @@ readings AS MATERIALIZED (
 ),
 -- how many other operators begin before (sweeps)
 followed AS (
-    SELECT unnest(n.rows, recursive := TRUE), unnest(sweep_within(o.starts, o.starts, n.ends, n.reads).number) AS others
+    SELECT unnest(n.rows, recursive := TRUE), unnest(sweep_within(o.starts, n.ends, n.reads).number) AS others
     FROM (
         SELECT rank, pid, tid, list(readings) AS rows, list(end_ns) AS ends, list(read_ns - 1) AS reads
         FROM readings

@@ -22,7 +22,7 @@ from traceweave.analyses.sweeps.gaps import gaps
 from traceweave.analyses.sweeps.origins import wait_origins
 from traceweave.analyses.sweeps.streams import queue_depth, stream_idle
 from traceweave.analyses.sweeps.times import NEVER
-from traceweave.analyses.sweeps.unions import UNIONS, beside, busy_until, union_until, within
+from traceweave.analyses.sweeps.unions import UNIONS, busy_until, union_until, within
 
 SMALL = 100_000
 """Up to so many elements of all lists together one thread sweeps: to start others takes longer."""
@@ -75,12 +75,7 @@ SWEEPS: Mapping[str, Sweep] = MappingProxyType(
             dict.fromkeys(UNIONS, "BIGINT"),
         ),
         "sweep_union_until": Sweep(union_until, ("BIGINT",) * 3, {"union_ns": "BIGINT"}),
-        "sweep_beside": Sweep(
-            beside,
-            ("BIGINT",) * 4,
-            dict.fromkeys(("union_ns", "until_ns", "next_ns"), "BIGINT"),
-        ),
-        "sweep_within": Sweep(within, ("BIGINT",) * 4, {"total": "BIGINT", "number": "BIGINT"}),
+        "sweep_within": Sweep(within, ("BIGINT",) * 3, {"number": "BIGINT"}),
         "sweep_gaps": Sweep(
             gaps,
             ("BIGINT",) * 8,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.analyses.sweeps.times import FOREVER, NEVER, Bits, Numbers, ascending
+from traceweave.analyses.sweeps.times import Bits, Numbers, ascending
 
 UNIONS = {
     "compute_ns": 1,
@@ -53,19 +53,6 @@ def union_until(starts: Numbers, ends: Numbers, at: Numbers) -> tuple[Numbers]:
     return (_union_until(starts, spare, at),)
 
 
-def beside(starts: Numbers, ends: Numbers, since: Numbers, until: Numbers) -> tuple[Numbers, ...]:
-    """Return the length of the union of intervals between each of `since` and of `until`; until
-    when those that begin before the latter last (NEVER: none does), and when the next begins.
-    """
-    order = ascending(starts)
-    if order is not None:
-        starts, ends = starts[order], ends[order]
-    (length,) = union_until(starts, ends, np.concatenate([since, until]))
-    begun = np.searchsorted(starts, until)
-    lasting = np.append(NEVER, np.maximum.accumulate(ends))[begun]
-    return length[len(since) :] - length[: len(since)], lasting, np.append(starts, FOREVER)[begun]
-
-
 def _union_until(starts: Numbers, spare: Numbers, at: Numbers) -> Numbers:
     """Return the length of the union of intervals, sorted by their starts, up to each of `at`.
 
@@ -85,12 +72,8 @@ def _union_until(starts: Numbers, spare: Numbers, at: Numbers) -> Numbers:
     return reached
 
 
-def within(at: Numbers, values: Numbers, since: Numbers, until: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the sum and the number of the values whose moment is from `since` to `until`, both
-    included."""
+def within(at: Numbers, since: Numbers, until: Numbers) -> tuple[Numbers]:
+    """Return how many of the moments `at` are from each `since` to its `until`, both included."""
     order = ascending(at)
-    if order is not None:
-        at, values = at[order], values[order]
-    total = np.append(0, np.cumsum(values))
-    first, last = np.searchsorted(at, since), np.searchsorted(at, until, side="right")
-    return total[last] - total[first], last - first
+    at = at if order is None else at[order]
+    return (np.searchsorted(at, until, side="right") - np.searchsorted(at, since),)

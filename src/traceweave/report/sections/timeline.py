@@ -228,10 +228,7 @@ def _lanes(ops: pa.Table, names: _Numbers) -> Iterator[tuple[str, Row]]:
         columns = lane.to_pydict()
         word = "thread" if columns["timeline"][0] == "cpu" else "stream"
         label = f"{word} {stream}" if stream >= 0 else word
-        calls = zip(
-            *(columns[key] for key in _CALL),
-            strict=True,
-        )
+        calls = zip(*(columns[key] for key in _CALL), strict=True)
         yield (
             role,
             {
