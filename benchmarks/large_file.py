@@ -1,11 +1,12 @@
-"""Ingest one large file: write it, load it in a fresh process, report peak memory and sizes.
+"""Ingest large files: write them, load them in a fresh process, report peak memory and sizes.
 
-    python benchmarks/large_file.py TRACE.json[.gz] --gigabytes 5 [--work FOLDER]
+    python benchmarks/large_file.py TRACE.json[.gz]... --gigabytes 5 [--look] [--work FOLDER]
 
-TRACE is one rank's Kineto trace in line layout with times relative to its base time. Its events are
-repeated, each time later by the length of the trace and with fresh correlation, arrow and sequence
-numbers, until the file is as large as asked for. What is written is removed at the end. Peak memory
-is the largest resident set of the whole process, Python and its imports included.
+Each TRACE is one rank's Kineto trace of a run, in line layout with times relative to its base time.
+Its events are repeated, each time later by the length of the longest trace and with fresh numbers
+of steps, correlations, arrows and sequences, until the file is as large as asked for. What is
+written is removed at the end. Peak memory is the largest resident set of the whole process, Python
+and its imports included. With --look: also when a first look has been said.
 """
 
 from __future__ import annotations
@@ -17,84 +18,102 @@ import resource
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from traceweave.sources.kineto.stream import EventStream
 
-NUMBERS = re.compile(rb'("(?:ts|id|correlation|Sequence number|External id|Ev Idx)": ?)(\d+)')
+NUMBERS = re.compile(
+    rb'("(?:ts|id|correlation|Sequence number|External id|Ev Idx)": ?|ProfilerStep#)(\d+)'
+)
 
 INGEST = """
-import resource, sys, time, traceweave
-begin = time.perf_counter()
-result = traceweave.ingest([sys.argv[1]], sys.argv[2], jobs=int(sys.argv[3]))
+import resource, sys, time
+from pathlib import Path
+from traceweave.cli.verdict import first_look
+from traceweave.ingestion import ingest
+begin, looked = time.perf_counter(), []
+def look(steps, database):
+    first_look(Path("run.duckdb"), lambda line: None, steps, database)
+    looked.append(time.perf_counter() - begin)
+how = {"first_look": look} if sys.argv[4:] else {}
+result = ingest([sys.argv[1]], sys.argv[2], jobs=int(sys.argv[3]), **how)
 used = resource.getrusage(resource.RUSAGE_SELF)
-source = result.sources[0]
-print(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
-print(source.events_read, source.events_stored, source.status)
+print(time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, *looked)
+print(*(sum(getattr(s, "events_" + what) for s in result.sources) for what in ("read", "stored")))
 """
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", type=Path)
-    parser.add_argument("--gigabytes", type=float, default=5)
+    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE")
+    parser.add_argument("--gigabytes", type=float, default=5, help="of each file")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--look", action="store_true")
     parser.add_argument("--work", type=Path, help="a folder with room; default: that of the system")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.work) as folder:
-        trace, database = Path(folder) / "large.json", Path(folder) / "large.duckdb"
-        events = write_large(options.trace, trace, int(options.gigabytes * 1e9))
-        report(trace, database, options.jobs, events)
+    with tempfile.TemporaryDirectory(dir=options.work) as scratch:
+        folder, database = Path(scratch) / "traces", Path(scratch) / "large.duckdb"
+        folder.mkdir()
+        write_large(options.traces, folder, int(options.gigabytes * 1e9))
+        report(folder, database, options.jobs, look=options.look)
 
 
-def write_large(trace: Path, target: Path, size: int) -> int:
-    """Repeat the events of `trace` until `target` has `size` bytes; return how many times."""
+def write_large(traces: Sequence[Path], folder: Path, size: int) -> None:
+    """Repeat the events of each trace until it has `size` bytes."""
+    blocks = {trace: events_of(trace)[1] for trace in traces}
+    spans = [list(map(int, re.findall(rb'"ts": ?(\d+)', b"".join(of)))) for of in blocks.values()]
+    length = max(max(times) - min(times) for times in spans) + 1000
+    for number, (trace, events) in enumerate(blocks.items()):
+        head, _, tail = events_of(trace)
+        with (folder / f"rank{number}.json").open("wb") as out:
+            out.write(head)
+            for copy in count():
+                for place, block in enumerate(events):
+                    out.write(b"," if copy or place else b"")
+                    out.write(shifted(block, copy, length))
+                if out.tell() >= size:
+                    break
+            out.write(tail)
+
+
+def events_of(trace: Path) -> tuple[bytes, list[bytes], bytes]:
+    """Return what is before the events, their blocks, and what is after them."""
     with trace.open("rb") as file:
         stream = EventStream(file)
         blocks = list(stream.blocks())
-    times = [int(us) for block in blocks for us in re.findall(rb'"ts": ?(\d+)', block)]
-    length, first = max(times) - min(times) + 1000, True
-    copies = 0
-    with target.open("wb") as out:
-        out.write(stream.head)
-        while out.tell() < size:
-            for block in blocks:
-                out.write(b"" if first else b",")
-                out.write(shifted(block, copies, length))
-                first = False
-            copies += 1
-        out.write(stream.tail)
-    return copies
+    return stream.head, blocks, stream.tail
 
 
 def shifted(block: bytes, copy: int, length: int) -> bytes:
     """Return the events of a block later by `copy` lengths, with numbers of their own."""
 
     def later(match: re.Match[bytes]) -> bytes:
-        step = length if match[1].startswith(b'"ts"') else 10_000_000
+        name = match[1].split(b'"')[-2] if b'"' in match[1] else match[1]
+        step = {b"ts": length, b"ProfilerStep#": 1000}.get(name, 10_000_000)
         return match[1] + b"%d" % (int(match[2]) + copy * step)
 
     return NUMBERS.sub(later, block)
 
 
-def report(trace: Path, database: Path, jobs: int, copies: int) -> None:
-    """Print what loading the file took."""
-    begin = time.perf_counter()
+def report(traces: Path, database: Path, jobs: int, *, look: bool) -> None:
+    """Print what loading the files took."""
+    command = [sys.executable, "-c", INGEST, traces, database, str(jobs)]
     done = subprocess.run(
-        [sys.executable, "-c", INGEST, trace, database, str(jobs)],
-        check=True, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    wall = time.perf_counter() - begin
-    _, cpu, peak = map(float, done.stdout.splitlines()[0].split())
-    size, stored = trace.stat().st_size, database.stat().st_size
+        [*command, "look"] if look else command, check=True, stdout=subprocess.PIPE, text=True
+    )
+    times, counts = done.stdout.splitlines()
+    wall, cpu, peak, *looked = map(float, times.split())
+    size, stored = sum(file.stat().st_size for file in traces.iterdir()), database.stat().st_size
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print("| raw JSON | jobs | wall | CPU | peak RSS | database | events read, stored |")
-    print("|---|---|---|---|---|---|---|")
     print(
-        f"| {size / 1e9:.2f} GB ({copies} copies) | {jobs} | {wall:.0f} s | {cpu:.0f} s"
-        f" | {max(peak, child):.0f} MiB | {stored / 1e6:.0f} MB, {stored / size:.1%}"
-        f" | {done.stdout.splitlines()[1]} |"
+        "| raw JSON | jobs | first look | wall | CPU | peak RSS | database | events read, stored |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    print(
+        f"| {size / 1e9:.2f} GB | {jobs} | {looked} | {wall:.1f} s | {cpu:.0f} s"
+        f" | {max(peak, child):.0f} MiB | {stored / 1e6:.0f} MB, {stored / size:.1%} | {counts} |"
     )
 
 

@@ -294,7 +294,11 @@ def test_a_run_is_served_while_it_is_read(gpu_run: Path) -> None:
         opening.advance(Path("b"), 40)
         opening.finish(Path("b"), "ok")
         told = json.loads(_get(server, "ask/opening")[1])
-        assert told == {"stage": "reading", "files": 2, "done": 1, "size": 100, "read": 65}
+        assert told == {
+            "stage": "reading", "said": [], "files": 2, "done": 1, "size": 100, "read": 65,
+        }  # fmt: skip
+        opening.say("step time: 2.00 s")
+        assert json.loads(_get(server, "ask/opening")[1])["said"] == ["step time: 2.00 s"]
         opening.stage("matching")
         assert json.loads(_get(server, "ask/opening")[1])["stage"] == "matching"
         with explore(gpu_run) as explorer:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,8 +18,10 @@ from traceweave.cli.cells import printable
 from traceweave.cli.options import example, on_dask
 from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import is_elsewhere, shown
+from traceweave.streams import tell
 
 if TYPE_CHECKING:
+    from traceweave.explorer.opening import Opening
     from traceweave.ingestion import IngestResult, Progress
     from traceweave.sources.find import PassedOver
 
@@ -106,7 +109,7 @@ MOST_OF_A_PATH = 200
     "--verdict/--no-verdict",
     default=True,
     help="Work out what health, findings and fixes say, keep it in the database, and print the"
-    " costliest of it.",
+    " costliest of it; of a long run, print that of the first steps before the rest is read.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")
@@ -139,9 +142,10 @@ def ingest(
     target = output or _no_output(paths)
 
     from traceweave.cli.progress import progress_bars
-    from traceweave.cli.verdict import say_verdict
+    from traceweave.cli.verdict import first_look, say_verdict
 
     with progress_bars(quiet=quiet) as bars:
+        say = tell if bars is None else bars.say
         result, replaced = _read(
             paths,
             target,
@@ -156,6 +160,7 @@ def ingest(
             jobs=jobs,
             add=add,
             dask=dask,
+            first_look=partial(first_look, target, say) if verdict and not quiet else None,
         )
     summarize(result, replaced, quiet=quiet, verbose=verbose)  # before the verdict: it takes time
     if verdict:
@@ -164,11 +169,12 @@ def ingest(
         context.exit(PARTLY_LOADED)
 
 
-def read_and_tell(traces: str, target: Path, progress: Progress) -> None:
+def read_and_tell(traces: str, target: Path, progress: Opening) -> None:
     """Do what `ingest traces -o target` does, but for its verdict in words."""
-    from traceweave.cli.verdict import keep_verdict
+    from traceweave.cli.verdict import first_look, keep_verdict
 
-    summarize(*_read([traces], target, progress))
+    look = partial(first_look, target, progress.say)
+    summarize(*_read([traces], target, progress, first_look=look))
     progress.stage("working out the verdict")
     keep_verdict(target)
 

@@ -14,8 +14,6 @@ from traceweave.words import plural
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from traceweave.ingestion import Progress as IngestProgress
-
 PATIENCE_S = 1.0
 """Seconds for which nobody wonders what happens."""
 
@@ -26,7 +24,7 @@ MOST_BARS = 16
 
 
 @contextmanager
-def progress_bars(*, quiet: bool = False) -> Iterator[IngestProgress | None]:
+def progress_bars(*, quiet: bool = False) -> Iterator[Bars | None]:
     """Yield the bars; None where nobody would see them: stderr is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
@@ -126,6 +124,10 @@ class Bars:
             self._bars.console.print(f"{text} …", markup=False, highlight=False)
         else:
             self._bars.update(self._total, description=text)
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _short(path: Path, most: int = 32) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -48,26 +48,49 @@ def keep_verdict(database: Path) -> bool:
 
 def print_verdict(database: Path) -> None:
     """Say how long a step takes and what costs most of it, each with the command that goes on."""
-    with api.open(database, frames="arrow") as run:
-        health = run.health().to_pylist()
-        findings = run.findings().to_pylist()
+    health, findings = _rows(database)
     for line in verdict_lines(health, findings, named(database)):
         tell(without_secrets(line))
 
 
-def verdict_lines(
-    health: list[Mapping[str, Any]], findings: list[Mapping[str, Any]], database: str
-) -> Iterator[str]:
+def first_look(
+    target: Path, say: Callable[[str], None], steps: Sequence[int], database: Path
+) -> None:
+    """Say of a run that will be in `target` what its first steps show, alone in `database`."""
+    health, findings = _rows(database)
+    say(f"first look, at {words.named('step', steps)} alone, before the rest is read:")
+    for line in _costliest(health, _costly(findings), named(target)):
+        say(f"  {without_secrets(line)}")
+
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def _rows(database: Path) -> tuple[Rows, Rows]:
+    """Return the rows of health and of findings."""
+    with api.open(database, frames="arrow") as run:
+        return run.health().to_pylist(), run.findings().to_pylist()
+
+
+def verdict_lines(health: Rows, findings: Rows, database: str) -> Iterator[str]:
     """Yield what is said of a run with these rows of health and findings."""
-    for row in health:
-        if row["answer"] == "step time" and row["value"] is not None:
-            yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
-    # a job that stands still costs no time of a step, and comes first
-    costly = [row for row in findings if row["cost_ns"] or row["severity"] == "critical"]
-    for row in costly[:MOST]:
-        yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))
-    rest = len(findings) - len(costly[:MOST])
+    costly = _costly(findings)
+    yield from _costliest(health, costly, database)
+    rest = len(findings) - len(costly)
     if rest or not costly:
         others = words.plural(rest, "more finding" if costly else "other finding")
         yield f"{others}:" if costly else f"no finding costs time, {others}:"
         yield f"  traceweave analyze findings {database}"
+
+
+def _costly(findings: Rows) -> Rows:
+    """Return what is said; a job that stands still costs no time of a step, and comes first."""
+    return [row for row in findings if row["cost_ns"] or row["severity"] == "critical"][:MOST]
+
+
+def _costliest(health: Rows, costly: Rows, database: str) -> Iterator[str]:
+    for row in health:
+        if row["answer"] == "step time" and row["value"] is not None:
+            yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
+    for row in costly:
+        yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from traceweave.errors import UsageError
 
 if TYPE_CHECKING:
-    from traceweave.ingestion import Progress
+    from traceweave.explorer.opening import Opening
 
 __all__ = ["serve"]
 
@@ -22,7 +22,7 @@ def serve(
     port: int,
     open_browser: bool,
     say: Callable[[str], None],
-    read: Callable[[Progress], None] | None = None,
+    read: Callable[[Opening], None] | None = None,
 ) -> None:
     """Serve a run to the browser of this machine until Ctrl-C; `say` is told the address.
 

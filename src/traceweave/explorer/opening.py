@@ -26,6 +26,7 @@ class Opening:
     def __init__(self) -> None:
         self._lock = Lock()  # ingest tells from several threads
         self._stage = "looking for traces"
+        self._said: list[str] = []
         self._counts = {"files": 0, "done": 0, "size": 0, "read": 0}
         self._app: ASGIApp = self._waiting()
 
@@ -54,6 +55,11 @@ class Opening:
         """What happens before and after the files are loaded."""
         self._tell(stage=text)
 
+    def say(self, line: str) -> None:
+        """Show what is known before the end."""
+        with self._lock:
+            self._said.append(line)
+
     def _tell(self, stage: str | None = None, **more: int) -> None:
         with self._lock:
             self._stage = stage or self._stage
@@ -62,7 +68,7 @@ class Opening:
 
     def _waiting(self) -> Starlette:
         async def told(_: Request) -> Response:
-            said = orjson.dumps({"stage": self._stage, **self._counts})
+            said = orjson.dumps({"stage": self._stage, "said": self._said, **self._counts})
             return Response(said, media_type="application/json")
 
         return Starlette(routes=[Route("/ask/opening", told), *page_routes("opening.html")])

@@ -153,7 +153,7 @@ def _load_together(
     format_ = next(iter(files.values())).format
     assert isinstance(format_, TakesSeveral)
     # what fails is read again, which nobody need see
-    silent = [File(_as_read(source), number, lambda _: None) for number, source in files.items()]
+    silent = [File(source.as_read, number, lambda _: None) for number, source in files.items()]
     try:
         with fails_alone(*(source.trace.path for source in files.values())):
             loaded = format_.load_together(cursor, silent)
@@ -180,15 +180,11 @@ def _load_one(
 
     try:
         with fails_alone(source.read_from, path):
-            loaded = source.format.load(cursor, _as_read(source), source_id, report)
+            loaded = source.format.load(cursor, source.as_read, source_id, report)
     except BadFileError as error:
         _undo(cursor, source_id)
         return Outcome(source_id, source, None, error.message)
     return Outcome(source_id, source, loaded)
-
-
-def _as_read(source: Source) -> Trace:
-    return replace(source.trace, path=source.read_from)
 
 
 def _undo(cursor: duckdb.DuckDBPyConnection, source_id: int) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 
-from traceweave.errors import UsageError
+from traceweave.errors import TraceweaveError, UsageError
+from traceweave.ingestion.first_steps import first_steps
 from traceweave.ingestion.load import Outcome, Progress, Silent, as_measured, load_all
 from traceweave.ingestion.record import (
     note_ranks_beyond_the_job,
@@ -19,12 +21,12 @@ from traceweave.ingestion.record import (
 )
 from traceweave.ingestion.recording import judge_recording, leave_out_unknown
 from traceweave.ingestion.repeated_steps import number_apart
-from traceweave.ingestion.result import IngestResult
+from traceweave.ingestion.result import IngestResult, SourceResult
 from traceweave.ingestion.room import fitting_jobs
 from traceweave.ingestion.sharded import load_into, loading, number_shards, split_known
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
-from traceweave.sources.discover import Source, discover
+from traceweave.sources.discover import Discovery, Source, discover
 from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.join_nccl import join_nccl
@@ -37,7 +39,13 @@ from traceweave.store.database import first_line
 from traceweave.store.draft import Draft, drafting
 from traceweave.store.folder import FolderDraft, drafting_folder, is_folder_name
 from traceweave.store.manifest import size_of_run
-from traceweave.words import shortened
+from traceweave.words import named, shortened
+
+if TYPE_CHECKING:
+    from traceweave.weave import WeaveSummary
+
+FirstLook = Callable[[Sequence[int], Path], None]
+"""Called with the numbers of the first steps, and a database that has these alone."""
 
 _RANGE_NAMES = """
 SELECT name FROM base.host_ops WHERE kind IN ('annotation', 'nvtx')
@@ -65,6 +73,7 @@ def ingest(
     dask: str | None = None,
     progress: Progress | None = None,
     formats: Sequence[Format] | None = None,
+    first_look: FirstLook | None = None,
 ) -> IngestResult:
     """Read the traces under `paths` (files, folders, globs) into the run `output`: a database file,
     or a folder if its name ends in .tw.
@@ -78,7 +87,9 @@ def ingest(
     folder that is there; ranks that it has are replaced. `dask` loads a run folder on the workers
     of a Dask cluster: 'local' (`jobs` processes on this machine), the address of a scheduler, its
     file, or 'auto' (what DASK_SCHEDULER_ADDRESS says, else local). A file that cannot be read is
-    reported in the result and in the tables `sources` and `ingest_issues`. The old run, if any, is
+    reported in the result and in the tables `sources` and `ingest_issues`. Of a long run whose
+    traces mark their steps, `first_look` is called with the numbers of the first, and a database
+    of these alone that is gone afterwards, before the rest is read. The old run, if any, is
     replaced at the very end. Raises InputError if nothing can be read or it is ambiguous,
     UsageError for a wrong expression, ResourceError if memory or threads run out.
     """
@@ -90,8 +101,6 @@ def ingest(
     progress = progress or Silent()
     known: tuple[PassedOver, ...] = ()
     with _drafting(output, jobs, progress, keep=add) as draft:
-        from traceweave.weave import weave  # imports SciPy: not for those who only ask
-
         progress.stage("looking at the files")
         found = discover(
             [paths] if isinstance(paths, str | Path) else list(paths),
@@ -105,37 +114,86 @@ def ingest(
         if add:
             found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
+        found = replace(found, sources=tuple(sources))
+        if first_look is not None and not (add or dask or step_range):
+            _look_first(found, draft.scratch, jobs, progress, first_look)
         outcomes = _load(draft, sources, dask, jobs, progress)
         if step_range is not None:
             _check_steps(draft.con, step_range)
-        notes = (
-            *found.notes,
-            *_check_one_run(as_measured(draft.con, outcomes), run is not None, one_run),
-            *note_ranks_beyond_the_job(draft.con),
-            *note_ranks_without_gpu_work(draft.con),
-            *join_records(draft.con),
-            *join_nccl(draft.con),
-        )
-        leave_out_unknown(draft.con, outcomes)
-        results = record(draft.con, replace(found, notes=notes), outcomes)
-        numbered = number_apart(draft.con, one_run, added=add)
-        if isinstance(draft, FolderDraft):
-            number_shards(draft, numbered)
-        progress.stage("matching collectives, fitting clocks")
-        summary = weave(draft.con)
-        recording = judge_recording(draft.con)
-        draft.con.execute("ANALYZE")
+        told = _check_one_run(as_measured(draft.con, outcomes), run is not None, one_run)
+        found = replace(found, notes=(*found.notes, *told))
+        woven = _weave(draft, found, outcomes, progress, one_run=one_run, added=add)
         progress.stage("writing the database")
     return IngestResult(
         database=Path(output),
-        sources=results,
+        sources=woven.sources,
         passed_over=(*found.passed_over, *known),
-        notes=notes,
-        recording=recording,
-        weave=summary,
+        notes=woven.notes,
+        recording=woven.recording,
+        weave=woven.summary,
         size_bytes=size_of_run(place_of(output)),
         seconds=time.monotonic() - began,
     )
+
+
+class _Woven(NamedTuple):
+    """What became of a run whose files are loaded."""
+
+    sources: tuple[SourceResult, ...]
+    notes: tuple[str, ...]
+    recording: tuple[str, ...]
+    summary: WeaveSummary
+
+
+def _weave(
+    draft: Draft | FolderDraft,
+    found: Discovery,
+    outcomes: Sequence[Outcome],
+    progress: Progress,
+    *,
+    one_run: bool = False,
+    added: bool = False,
+) -> _Woven:
+    """Make one run of what was loaded: records joined, collectives matched, clocks fitted."""
+    from traceweave.weave import weave  # imports SciPy: not for those who only ask
+
+    con = draft.con
+    notes = (
+        *found.notes,
+        *note_ranks_beyond_the_job(con),
+        *note_ranks_without_gpu_work(con),
+        *join_records(con),
+        *join_nccl(con),
+    )
+    leave_out_unknown(con, outcomes)
+    results = record(con, replace(found, notes=notes), outcomes)
+    numbered = number_apart(con, one_run, added=added)
+    if isinstance(draft, FolderDraft):
+        number_shards(draft, numbered)
+    progress.stage("matching collectives, fitting clocks")
+    summary = weave(con)
+    recording = judge_recording(con)
+    con.execute("ANALYZE")
+    return _Woven(results, notes, recording, summary)
+
+
+def _look_first(
+    found: Discovery, scratch: Path, jobs: int, progress: Progress, look: FirstLook
+) -> None:
+    """Have the first steps of every rank looked at, if all the rest takes long.
+
+    What is wrong with a file is told when all of it is read.
+    """
+    database = scratch / "first.duckdb"
+    with suppress(TraceweaveError, OSError):
+        if (beginning := first_steps(found.sources, jobs)) is None:
+            return
+        steps, early = beginning
+        progress.stage(f"reading {named('step', steps)}, for a first look")
+        with drafting(database, jobs) as draft:
+            outcomes = load_all(draft.con, dict(enumerate(early)), jobs, Silent())
+            _weave(draft, replace(found, sources=tuple(early)), outcomes, progress)
+        look(steps, database)
 
 
 def _check_options(

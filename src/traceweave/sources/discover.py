@@ -41,6 +41,11 @@ class Source:
     read_from: Path
     """Where the bytes are: the same file, its copy here, or what nsys exported from it."""
 
+    @property
+    def as_read(self) -> Trace:
+        """The trace, its path where the bytes are."""
+        return replace(self.trace, path=self.read_from)
+
 
 @dataclass(frozen=True)
 class Discovery:

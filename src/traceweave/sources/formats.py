@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +16,7 @@ from traceweave.sources import (
     nccl_logs,
     nsys,
 )
-from traceweave.sources.model import File, Loaded, Report, Trace
+from traceweave.sources.model import File, Loaded, Report, Step, Trace
 
 
 class Format(Protocol):
@@ -48,6 +48,14 @@ class TakesSeveral(Format, Protocol):
         """Fill the base tables of `con` from files that have no rank in common, in fewer statements
         than one by one. If one fails, all do.
         """
+
+
+@runtime_checkable
+class MarksSteps(Format, Protocol):
+    """A format of which the first steps can be read alone: `load` heeds Trace.beginning."""
+
+    def steps(self, trace: Trace, /) -> Iterator[Step]:
+        """Yield the steps that the file marks, reading no further than they are asked for."""
 
 
 def known_formats() -> tuple[Format, ...]:

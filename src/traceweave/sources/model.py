@@ -64,6 +64,25 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Step:
+    """A step of the training loop that a file marks, on the file's own clock."""
+
+    number: int
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The part of a recording that there would be if it had been stopped early."""
+
+    end_ns: int
+    """When, on the file's own clock."""
+    device_ns: int
+    """Until then the device may still run what was launched before."""
+
+
+@dataclass(frozen=True)
 class Trace:
     """One trace file as far as its head and tail tell; the unit of loading."""
 
@@ -91,6 +110,8 @@ class Trace:
     """What the user should know about how this file was read."""
     step_range: str | None = None
     """Regular expression (RE2) of the names of the ranges that the user calls steps."""
+    beginning: Beginning | None = None
+    """No more than this is loaded, if given."""
     beside: bool = False
     """Whether it is a record that the job itself keeps, so that the rank may have a profiler's
     trace as well. One without processes is of the job as a whole: only its lines tell whose.

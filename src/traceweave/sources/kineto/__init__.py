@@ -2,7 +2,8 @@
 MTIA).
 """
 
+from traceweave.sources.kineto.first_steps import steps
 from traceweave.sources.kineto.load import load, load_together
 from traceweave.sources.kineto.probe import probe, recognize
 
-__all__ = ["load", "load_together", "probe", "recognize"]
+__all__ = ["load", "load_together", "probe", "recognize", "steps"]

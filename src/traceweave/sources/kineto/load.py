@@ -12,6 +12,7 @@ import duckdb
 from traceweave.errors import InputError
 from traceweave.sources import derive
 from traceweave.sources.captured import Captured, store_captured
+from traceweave.sources.kineto.first_steps import leave_out_later
 from traceweave.sources.kineto.parts import merged, part_events
 from traceweave.sources.kineto.probe import describe_process, wrote_at_once
 from traceweave.sources.kineto.properties import Properties, parse_properties
@@ -117,6 +118,7 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     derive.stage(con)
     stage_events(con)
     read = {file.source_id: _read(con, file) for file in files}
+    leave_out_later(con, {f.source_id: f.trace.beginning for f in files if f.trace.beginning})
     if con.execute(_TIMES).fetchall():
         con.execute(_script("unusable_times.sql"))
     if con.execute(_TIMED_OPERATORS).fetchall():

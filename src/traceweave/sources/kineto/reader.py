@@ -13,12 +13,15 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from string import Template
+from typing import IO
 
 import duckdb
 
 from traceweave.sources.batches import one_ahead, transaction
+from traceweave.sources.kineto.first_steps import PIECE_BYTES, without_later
 from traceweave.sources.kineto.repair import Unparsed, repair_block, rewrite_block
 from traceweave.sources.kineto.stream import MAX_EVENT_BYTES, EventStream
 from traceweave.sources.model import Report, Trace
@@ -143,7 +146,7 @@ def _read_fast(
 ) -> Reading:
     threads = _threads(con) if trace.all_threads else 1
     with trace.path.open("rb") as file:
-        stream = EventStream(file, report, most_bytes=trace.most_bytes)
+        stream = _stream(file, trace, report)
         _copy(con, _FAST, _refuse_inexact(stream.blocks()), source_id, threads)
     return _reading(stream, Unparsed())
 
@@ -153,11 +156,19 @@ def _read_with_care(
 ) -> Reading:
     unparsed = Unparsed()
     with trace.path.open("rb") as file:
-        stream = EventStream(file, most_bytes=trace.most_bytes)
+        stream = _stream(file, trace)
         blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
         quoted = (finish(_quote_times(block)) for block in blocks if block)
         _copy(con, _EXACT, quoted, source_id)
     return _reading(stream, unparsed)
+
+
+def _stream(file: IO[bytes], trace: Trace, report: Report | None = None) -> EventStream:
+    stream = partial(EventStream, file, report, most_bytes=trace.most_bytes)
+    if trace.beginning is None:
+        return stream()
+    early = partial(without_later, beginning=trace.beginning)
+    return stream(block_bytes=PIECE_BYTES, through=early)
 
 
 def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:

@@ -47,6 +47,8 @@ _BETWEEN_BYTES = 64
 class EventStream:
     """Cuts one file into blocks of whole events; `head`, `tail` and `truncated` tell the rest.
 
+    `through` may leave events out of the pieces of its text.
+
     Attributes:
         head: bytes before the array, its opening bracket included.
         tail: bytes after the array, from its closing bracket on; b'' if the array never ends.
@@ -64,7 +66,9 @@ class EventStream:
         block_bytes: int = BLOCK_BYTES,
         max_event_bytes: int = MAX_EVENT_BYTES,
         most_bytes: int | None = None,
+        through: Callable[[Iterator[bytes]], Iterator[bytes]] = iter,
     ) -> None:
+        self._through = through
         self._bytes = ByteStream(file, report, block_bytes, most_bytes)
         self._block_bytes = block_bytes
         self._max_event_bytes = max_event_bytes
@@ -83,7 +87,7 @@ class EventStream:
             InputError: there is no `traceEvents` array in the file, too much stands beside it, or
                 it unpacks to more than `most_bytes`.
         """
-        pieces = self._bytes.pieces()
+        pieces = self._through(self._bytes.pieces())
         buffer = self._skip_head(pieces)
         self.close = closing_line(buffer)
         cut = partial(cut_at_lines, close=self.close) if self.close else cut_structurally

@@ -1,0 +1,67 @@
+"""A first look at a long run: the first steps of every rank, read before all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+
+from traceweave.ingestion.packs import bytes_of
+from traceweave.sources.discover import Source
+from traceweave.sources.formats import MarksSteps
+from traceweave.sources.model import Beginning, Step
+
+LONG_BYTES = 512 << 20
+"""Of so much JSON for each file that is read at a time all is known in about 20 s, by a first look
+in a quarter of it (docs/benchmarks.md); where there is less, nobody needs one."""
+
+_MOST = 3
+"""Steps: as few show whether the first is like the others."""
+
+_SHARE = 4
+"""One step in so many, so that no more of the recording is read twice."""
+
+_BEHIND = 3
+"""Steps that the device may be behind the host."""
+
+
+def first_steps(sources: Sequence[Source], jobs: int) -> tuple[list[int], list[Source]] | None:
+    """Return the first steps that every rank marks, and the traces without what follows them.
+
+    None if that would be known no sooner than all the rest, if the traces do not mark steps, or if
+    one holds several ranks. Raises InputError and OSError where a file cannot be read.
+    """
+    traces = [s for s in sources if not s.trace.beside and _begins(s)]
+    if not traces or bytes_of(dict(enumerate(traces))) < LONG_BYTES * jobs:
+        return None
+    if not all(isinstance(s.format, MarksSteps) and len(s.trace.by_rank) == 1 for s in traces):
+        return None
+    with ThreadPoolExecutor(jobs) as pool:
+        marked = list(pool.map(_marked, traces))
+    common = sorted(set.intersection(*({step.number for step in steps} for steps in marked)))
+    few = common[: len(common) // _SHARE]
+    if not few:
+        return None
+    return few, [_early(s, steps, few[-1]) for s, steps in zip(traces, marked, strict=True)]
+
+
+def _begins(source: Source) -> bool:
+    """Tell whether a file is not a later recording of its rank."""
+    return all(not process.recording for process in source.trace.processes)
+
+
+def _marked(source: Source) -> list[Step]:
+    format_ = source.format
+    steps: Iterator[Step] = (
+        format_.steps(source.as_read) if isinstance(format_, MarksSteps) else iter(())
+    )
+    return list(islice(steps, _MOST * _SHARE))
+
+
+def _early(source: Source, steps: Sequence[Step], last: int) -> Source:
+    """Return a trace without what follows a step."""
+    place = next(place for place, step in enumerate(steps) if step.number == last)
+    behind = steps[min(place + _BEHIND, len(steps) - 1)]
+    beginning = Beginning(steps[place].end_ns, behind.start_ns)
+    return replace(source, trace=replace(source.trace, beginning=beginning))

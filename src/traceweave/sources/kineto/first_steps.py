@@ -1,0 +1,86 @@
+"""The steps that a Kineto file marks, and reading no more of it than the first of them.
+
+What is later is mostly left out before it is parsed, and to the event by first_steps.sql.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from itertools import chain, pairwise
+
+import duckdb
+
+from traceweave.sources.kineto.cut import BOUNDARY
+from traceweave.sources.kineto.stream import EventStream
+from traceweave.sources.model import Beginning, Step, Trace
+from traceweave.vocabulary import script
+
+_MARK = b"ProfilerStep#"
+_TIME = rb'"?(-?\d+(?:\.\d+)?)"?'
+_STEP = re.compile(
+    rb'"cat"\s*:\s*"(?:user_annotation|cpu_op)"\s*,\s*"name"\s*:\s*"ProfilerStep#(\d{1,9})"'
+    rb'[^{}]*?"ts"\s*:\s*' + _TIME + rb'\s*,\s*"dur"\s*:\s*' + _TIME
+)
+_START = re.compile(rb'"ts"\s*:\s*' + _TIME)
+_ON_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_)')
+
+PIECE_BYTES = 128 << 10
+_EVERY_BYTES, _SAMPLE_BYTES = 8 << 10, 1 << 10
+"""How often so much is looked at to see when events began: they are sorted by time, but those of
+each thread and of the device for themselves. One in 25 takes a tenth of the time that all take."""
+
+
+def steps(trace: Trace) -> Iterator[Step]:
+    """Yield the steps of the loop that a file marks, in the order of the file, which is read only
+    as far as they are asked for.
+
+    Raises InputError if it is no trace, or unpacks to more than it may.
+    """
+    with trace.path.open("rb") as file:
+        for block in EventStream(file, most_bytes=trace.most_bytes).blocks():
+            for number, start, length in _STEP.findall(block) if _MARK in block else ():
+                yield Step(int(number), _ns(start), _ns(start) + _ns(length))
+
+
+def _ns(microseconds: bytes) -> int:
+    return int(Decimal(microseconds.decode()) * 1000)
+
+
+def without_later(pieces: Iterator[bytes], beginning: Beginning) -> Iterator[bytes]:
+    """Leave whole events out of the text of a trace, where a piece shows nothing of a recording's
+    beginning.
+    """
+    left_out = b""
+    for piece, following in pairwise(chain(pieces, [b""])):
+        border = BOUNDARY.search(piece) if following and _is_late(piece, beginning) else None
+        if border is None:
+            yield _after_events(left_out) + piece
+        elif not left_out:
+            yield piece[: border.start() + 1]
+        left_out = piece if border else b""
+
+
+def _is_late(piece: bytes, beginning: Beginning) -> bool:
+    samples = (
+        _START.search(piece, at, at + _SAMPLE_BYTES) for at in range(0, len(piece), _EVERY_BYTES)
+    )
+    first_ns = min((1000 * float(found[1]) for found in samples if found), default=-math.inf)
+    return first_ns >= beginning.device_ns or (
+        first_ns >= beginning.end_ns and _ON_DEVICE.search(piece) is None
+    )
+
+
+def _after_events(piece: bytes) -> bytes:
+    """Return what follows the last event that ends in a piece."""
+    *_, border = chain([None], BOUNDARY.finditer(piece))
+    return piece if border is None else piece[border.start() + 1 :]
+
+
+def leave_out_later(con: duckdb.DuckDBPyConnection, of: Mapping[int, Beginning]) -> None:
+    """Take out of `new_events` what is later than the beginning `of` its file, by source_id."""
+    if of:
+        ends = [beginning.end_ns for beginning in of.values()]
+        con.execute(script(__package__, "first_steps.sql"), [list(of), ends])

@@ -1,0 +1,117 @@
+"""The first steps of a file alone: what a recording would be that had been stopped after them."""
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from traceweave.sources import kineto
+from traceweave.sources.kineto import first_steps
+from traceweave.sources.kineto.stream import EventStream
+from traceweave.sources.model import Beginning, Trace
+from traceweave.store.schema import create_base
+
+HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function"}
+DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
+
+
+def trace_of(path: Path, beginning: Beginning | None = None) -> Trace:
+    trace = kineto.probe(path, False, True)
+    return Trace(path, "kineto", trace.size_bytes, trace.processes, beginning=beginning)
+
+
+def beginning_of(path: Path, last: int = 0) -> Beginning:
+    steps = list(kineto.steps(trace_of(path)))
+    return Beginning(steps[last].end_ns, steps[-1].start_ns)
+
+
+def events_of(path: Path) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    return events
+
+
+def by_hand(path: Path, end_us: float) -> set[tuple[str, str, float]]:
+    """Name, category and start of the spans that began before, or were launched before."""
+    spans = [e for e in events_of(path) if e["ph"] == "X" and e["cat"] in HOST | DEVICE]
+    early = [e for e in spans if e["ts"] < end_us]
+    launches = {
+        e["args"]["correlation"] for e in early
+        if e["cat"] not in DEVICE and e["args"].get("correlation")
+    }  # fmt: skip
+    late = [
+        e for e in spans
+        if e["ts"] >= end_us and e["cat"] in DEVICE and e["args"].get("correlation") in launches
+    ]  # fmt: skip
+    return {(e["name"], e["cat"], e["ts"]) for e in early + late}
+
+
+def test_steps_are_those_that_the_file_marks(fixtures: Path) -> None:
+    """Against the JSON: number, start and end, in the order of the file."""
+    path = fixtures / "root_scatters_nccl" / "rank0.json.gz"
+    marked = [
+        (int(e["name"].partition("#")[2]), e["ts"], e["ts"] + e["dur"])
+        for e in events_of(path)
+        if e["name"].startswith("ProfilerStep#") and e["cat"] == "user_annotation"
+    ]
+    found = [(s.number, s.start_ns / 1000, s.end_ns / 1000) for s in kineto.steps(trace_of(path))]
+    assert len(found) == 20
+    assert found == [(n, pytest.approx(a), pytest.approx(b)) for n, a, b in marked]
+
+
+@pytest.mark.parametrize("name", ["slow_rank_nccl", "root_scatters_nccl", "ddp_gloo_4ranks"])
+def test_what_is_loaded_is_what_began_or_was_launched_before(fixtures: Path, name: str) -> None:
+    path = fixtures / name / "rank0.json.gz"
+    beginning = beginning_of(path)
+    base_ns = json.loads(gzip.decompress(path.read_bytes()))["baseTimeNanoseconds"]
+    with duckdb.connect() as con:
+        create_base(con)
+        kineto.load(con, trace_of(path, beginning), 0, lambda _: None)
+        rows = con.execute(
+            "SELECT name, start_local_ns FROM base.gpu_ops"
+            " UNION ALL SELECT name, start_local_ns FROM base.host_ops"
+        ).fetchall()
+    wanted = by_hand(path, beginning.end_ns / 1000)
+    assert {(text, round(at - base_ns)) for text, at in rows} == {
+        (text, round(ts * 1000)) for text, _, ts in wanted
+    }
+
+
+def test_of_the_text_only_late_events_are_left_out(
+    fixtures: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where everything is looked at: all that is left is whole, and the ends are as they were."""
+    monkeypatch.setattr(first_steps, "_EVERY_BYTES", 256)
+    for path in sorted(fixtures.glob("*/rank*.json.gz")):
+        if len(list(kineto.steps(trace_of(path)))) < 4:
+            continue
+        beginning = beginning_of(path)
+        text = gzip.decompress(path.read_bytes())
+        whole = EventStream(io.BytesIO(text))
+        assert list(whole.blocks())
+        early = partial(first_steps.without_later, beginning=beginning)
+        stream = EventStream(io.BytesIO(text), block_bytes=4 << 10, through=early)
+        kept = json.loads(b"[" + b",".join(stream.blocks()) + b"]")
+        assert (stream.head, stream.tail, stream.damaged) == (whole.head, whole.tail, None)
+        late = [e for e in events_of(path) if e not in kept]
+        assert all(e["ts"] * 1000 >= beginning.end_ns for e in late), path
+        assert len(kept) + len(late) == len(events_of(path))
+
+
+def test_a_long_file_is_mostly_left_out() -> None:
+    def text() -> Iterator[bytes]:
+        for number in range(20_000):
+            yield b'{"ph": "X", "cat": "cpu_op", "name": "a", "ts": %d, "dur": 1}' % number
+
+    source = b'{"traceEvents": [' + b",".join(text()) + b'], "x": 1}'
+    early = partial(first_steps.without_later, beginning=Beginning(100_000, 100_000))
+    stream = EventStream(io.BytesIO(source), block_bytes=32 << 10, through=early)
+    kept = json.loads(b"[" + b",".join(stream.blocks()) + b"]")
+    assert {e["ts"] for e in kept} >= set(range(100))
+    assert len(kept) < 2_000
+    assert stream.tail == b'], "x": 1}'
