@@ -99,12 +99,12 @@ def shifted(block: bytes, copy: int, length: int) -> bytes:
 
 def report(traces: Path, database: Path, jobs: int, *, look: bool) -> None:
     """Print what loading the files took."""
-    command = [sys.executable, "-c", INGEST, traces, database, str(jobs)]
+    command = [sys.executable, "-c", INGEST, str(traces), str(database), str(jobs)]
     done = subprocess.run(
         [*command, "look"] if look else command, check=True, stdout=subprocess.PIPE, text=True
     )
     times, counts = done.stdout.splitlines()
-    wall, cpu, peak, *looked = map(float, times.split())
+    wall, cpu, peak, *looked = (float(time) for time in times.split())
     size, stored = sum(file.stat().st_size for file in traces.iterdir()), database.stat().st_size
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(
@@ -112,7 +112,7 @@ def report(traces: Path, database: Path, jobs: int, *, look: bool) -> None:
     )
     print("|---|---|---|---|---|---|---|---|")
     print(
-        f"| {size / 1e9:.2f} GB | {jobs} | {looked} | {wall:.1f} s | {cpu:.0f} s"
+        f"| {size / 1e9:.2f} GB | {jobs} | {looked[0] if looked else 0:.1f} s | {wall:.1f} s | {cpu:.0f} s"
         f" | {max(peak, child):.0f} MiB | {stored / 1e6:.0f} MB, {stored / size:.1%} | {counts} |"
     )
 
