@@ -111,8 +111,9 @@ def report(traces: Path, database: Path, jobs: int, *, look: bool) -> None:
         "| raw JSON | jobs | first look | wall | CPU | peak RSS | database | events read, stored |"
     )
     print("|---|---|---|---|---|---|---|---|")
+    first = f"{looked[0]:.1f} s" if looked else ""
     print(
-        f"| {size / 1e9:.2f} GB | {jobs} | {looked[0] if looked else 0:.1f} s | {wall:.1f} s | {cpu:.0f} s"
+        f"| {size / 1e9:.2f} GB | {jobs} | {first} | {wall:.1f} s | {cpu:.0f} s"
         f" | {max(peak, child):.0f} MiB | {stored / 1e6:.0f} MB, {stored / size:.1%} | {counts} |"
     )
 

@@ -14,11 +14,14 @@ from itertools import chain, pairwise
 import duckdb
 
 from traceweave.sources.kineto.cut import BOUNDARY
-from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Beginning, Step, Trace
+from traceweave.sources.unpack import ByteStream
 from traceweave.vocabulary import script
 
 _MARK = b"ProfilerStep#"
+_MARK_BYTES = 1 << 10
+"""No event that marks a step takes more."""
+
 _TIME = rb'"?(-?\d+(?:\.\d+)?)"?'
 _STEP = re.compile(
     rb'"cat"\s*:\s*"(?:user_annotation|cpu_op)"\s*,\s*"name"\s*:\s*"ProfilerStep#(\d{1,9})"'
@@ -37,12 +40,17 @@ def steps(trace: Trace) -> Iterator[Step]:
     """Yield the steps of the loop that a file marks, in the order of the file, which is read only
     as far as they are asked for.
 
-    Raises InputError if it is no trace, or unpacks to more than it may.
+    Raises InputError if it unpacks to more than it may.
     """
     with trace.path.open("rb") as file:
-        for block in EventStream(file, most_bytes=trace.most_bytes).blocks():
-            for number, start, length in _STEP.findall(block) if _MARK in block else ():
-                yield Step(int(number), _ns(start), _ns(start) + _ns(length))
+        before = b""
+        for piece in ByteStream(file, most_bytes=trace.most_bytes).pieces():
+            text = before + piece
+            for mark in _STEP.finditer(text) if _MARK in text else ():
+                if mark.end() > len(before):
+                    start, length = _ns(mark[2]), _ns(mark[3])
+                    yield Step(int(mark[1]), start, start + length)
+            before = text[-_MARK_BYTES:]
 
 
 def _ns(microseconds: bytes) -> int:
