@@ -209,7 +209,8 @@ def test_phases_nobody_knows_are_kept(load: Load, con: Connection) -> None:
 def test_an_event_too_large_is_left_out_and_counted(
     load: Load, monkeypatch: pytest.MonkeyPatch, pack: Callable[[bytes], bytes]
 ) -> None:
-    monkeypatch.setattr(stream.EventStream.__init__, "__defaults__", (None, 1 << 16, 1 << 18, None))
+    small = (None, 1 << 16, 1 << 18, None, iter)
+    monkeypatch.setattr(stream.EventStream.__init__, "__defaults__", small)
     huge = event(args=b'{"a":"' + b"x" * (1 << 20) + b'"}')
     outcome = load(pack(document(GOOD, huge, GOOD, GOOD)))
     assert (outcome.read, outcome.stored) == (4, 3)
