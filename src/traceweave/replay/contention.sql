@@ -21,29 +21,28 @@ WITH ops AS MATERIALIZED (
         CASE WHEN b.communication_ns > 0 THEN b.communication_ns ELSE b.copy_ns END AS beside_ns
     FROM tw_beside AS b JOIN gpu_ops AS g USING (op_id)
 ),
+-- calls of an operator with equal arguments have equal shapes: one of each is read
+shapes AS MATERIALIZED (
+    SELECT h.name, h.arguments_hash, hash(h.name, json_extract_string(h.args, ['$.Input Dims', '$.Input type'])) AS shapes
+    FROM (SELECT min(op_id) AS op_id FROM host_ops WHERE kind = 'op' AND arguments_hash IS NOT NULL GROUP BY name, arguments_hash)
+    JOIN host_ops AS h USING (op_id)
+    WHERE regexp_matches(json_extract_string(h.args, '$.Input Dims'), '[0-9]')
+),
 -- only what ran both alone and beside something is looked at in full
-launches AS MATERIALIZED (
+works AS MATERIALIZED (
     SELECT
-        o.op_id, o.rank, o.op_ns, o.is_alone, o.graph_node, o.step, o.launch, o.at_ns, o.start_ns,
-        CASE WHEN regexp_matches(p.said[1], '[0-9]') THEN hash(p.name, p.said) END AS shapes,
-        p.op_id AS operator
+        o.op_id, o.rank, o.op_ns, o.is_alone,
+        CASE
+            WHEN o.graph_node IS NOT NULL THEN hash(o.launch, 'graph', o.graph_node)
+            WHEN s.shapes IS NOT NULL THEN hash(o.launch, s.shapes, row_number() OVER (among ORDER BY o.at_ns, o.start_ns))
+            WHEN o.step IS NOT NULL THEN hash(o.launch, row_number() OVER (among ORDER BY o.at_ns, o.start_ns), count(*) OVER among)
+        END AS work
     FROM ops AS o
     SEMI JOIN (SELECT rank, launch FROM ops GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
     LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
-    LEFT JOIN (SELECT op_id, name, json_extract_string(args, ['$.Input Dims', '$.Input type']) AS said FROM host_ops WHERE kind = 'op') AS p ON p.op_id = c.parent_id
-),
-works AS MATERIALIZED (
-    SELECT
-        op_id, rank, op_ns, is_alone,
-        CASE
-            WHEN graph_node IS NOT NULL THEN hash(launch, 'graph', graph_node)
-            WHEN shapes IS NOT NULL THEN hash(launch, shapes, place)
-            WHEN step IS NOT NULL THEN hash(launch, place, places)
-        END AS work
-    FROM (
-        SELECT *, row_number() OVER (among ORDER BY at_ns, start_ns) AS place, count(*) OVER among AS places
-        FROM launches WINDOW among AS (PARTITION BY rank, CASE WHEN shapes IS NULL THEN step ELSE operator END, shapes IS NULL, launch)
-    )
+    LEFT JOIN host_ops AS p ON p.op_id = c.parent_id AND p.kind = 'op'
+    LEFT JOIN shapes AS s ON s.name = p.name AND s.arguments_hash = p.arguments_hash
+    WINDOW among AS (PARTITION BY o.rank, CASE WHEN s.shapes IS NULL THEN o.step ELSE p.op_id END, s.shapes IS NULL, o.launch)
 ),
 alone AS (
     SELECT
@@ -54,14 +53,14 @@ alone AS (
     GROUP BY rank, work
 ),
 operations AS (
-    SELECT gpu_op_id AS beside_op_id, op AS operation FROM collectives WHERE gpu_op_id IS NOT NULL
-    UNION ALL
-    SELECT receive_op_id, op FROM collectives WHERE receive_op_id IS NOT NULL
+    SELECT beside_op_id, min(op) AS operation
+    FROM (SELECT op, unnest([gpu_op_id, receive_op_id]) AS beside_op_id FROM collectives)
+    GROUP BY beside_op_id
 ),
 named AS MATERIALIZED (
     SELECT o.*, w.work, w.op_id IS NOT NULL AS is_work, CASE o.beside WHEN 'copy' THEN 'copy' ELSE coalesce(n.operation, 'unknown') END AS operation
     FROM ops AS o LEFT JOIN works AS w USING (op_id)
-    LEFT JOIN (SELECT beside_op_id, min(operation) AS operation FROM operations GROUP BY beside_op_id) AS n ON n.beside_op_id = o.beside_op_id
+    LEFT JOIN operations AS n ON n.beside_op_id = o.beside_op_id
     WHERE o.beside IS NOT NULL
 ),
 -- of a call that something ran beside for less than half of it, little is told of that
