@@ -68,7 +68,7 @@ FROM (
     FROM (
         SELECT
             name, waits_for, holds_stream, allocates,
-            name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
+            name IN (SELECT launch_call FROM gpu_ops GROUP BY launch_call) AS launches
         FROM tw_call_names
     )
 )
