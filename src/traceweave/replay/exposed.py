@@ -45,24 +45,6 @@ from traceweave.store.rows import Columns, registered
 
 FAR = np.iinfo(np.int64).max
 
-# an operation in two halves lasts from the start of one to the end of the other
-_TIMELINE = f"""
-SELECT
-    g.rank, g.op_id, (hash(g.device, g.context, g.stream) >> 1)::BIGINT AS chain,
-    g.start_local_ns AS start_ns,
-    greatest(g.start_local_ns + g.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
-    g.start_local_ns + g.duration_ns AS own_end_ns,
-    coalesce(g.launch_start_local_ns + g.launch_duration_ns, $none) AS launched_ns,
-    (hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT AS thread,
-    {CATEGORY.format("g")} AS category
-FROM gpu_ops AS g
-LEFT JOIN (
-    FROM collectives WHERE rank BETWEEN $first AND $last AND receive_op_id IS NOT NULL
-) AS r ON r.gpu_op_id = g.op_id
-WHERE g.rank BETWEEN $first AND $last
-ORDER BY g.rank, start_ns, g.op_id
-"""
-
 # on the host a call may have no operation: it has a number of its own
 _HOST_TIMELINE = f"""
 SELECT
@@ -78,16 +60,6 @@ SELECT
 FROM collectives
 WHERE rank BETWEEN $first AND $last
 ORDER BY rank, start_ns, op_id
-"""
-
-_WAITING_CALLS = f"""
-SELECT
-    h.rank, (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
-    h.start_local_ns + h.duration_ns AS end_ns
-FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
-    AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
-ORDER BY h.rank, h.start_local_ns
 """
 
 _LOST_CALLS = """
@@ -143,20 +115,16 @@ def _fill(
 ) -> None:
     """Add the pieces of some ranks to a table."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
-    timeline = _TIMELINE if tables.has_gpu else _HOST_TIMELINE
-    read = _fetched(con, timeline, those | {"none": NONE})
-    waits = _fetched(con, _WAITING_CALLS, those)
-    streams = tables.read(**those, only=("gpu", "calls", "recorded")) if tables.has_gpu else None
+    read = tables.read(**those, only=("gpu", "calls", "recorded"))
+    host = None if tables.has_gpu else _fetched(con, _HOST_TIMELINE, those | {"none": NONE})
     for rank, tick in ranks:
         go_on()
-        ops = of_rank(read, rank)
+        rows = read(rank, tick)
+        ops = of_rank(host, rank) if host else _timeline(rows.gpu)
         if not np.any(ops["category"] == category):
             continue
-        edges, lost = NO_WAITS, np.empty(0, np.int64)
-        if streams is not None:
-            mine = streams(rank, tick)
-            edges, lost = _edges(mine, ops), _lost(con, rank, mine)
-        found = _pieces(ops, edges, of_rank(waits, rank), lost, category)
+        lost = _lost(con, rank, rows)
+        found = _pieces(ops, _edges(rows, ops), _waiting(rows.calls), lost, category)
         found["rank"] = np.full(len(found["op_id"]), rank)
         with registered(con, found) as listed:
             con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
@@ -165,6 +133,20 @@ def _fill(
 def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:
     found = con.execute(query, values).fetchnumpy()
     return {name: np.ma.getdata(column) for name, column in found.items()}
+
+
+def _timeline(gpu: Columns) -> Columns:
+    """Return the ops of a rank's devices by their starts on its own clock."""
+    names = ("op_id", "chain", "category", "thread", "launched_ns", "own_end_ns")
+    own = {"start_ns": gpu["own_start_ns"], "end_ns": gpu["until_ns"]}
+    return sorted_by({name: gpu[name] for name in names} | own, "start_ns", "op_id")
+
+
+def _waiting(calls: Columns) -> Columns:
+    """Return the calls in which a thread waits for the device, on its rank's own clock."""
+    names = {"thread": "chain", "start_ns": "own_start_ns", "end_ns": "own_end_ns"}
+    waits = (calls["sort"] >= DEVICE) & (calls["sort"] < WAIT)
+    return {name: calls[column][waits] for name, column in names.items()}
 
 
 def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> Ints:
@@ -376,9 +358,9 @@ def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
     for, and its launch; none where the call began more than PROMPT_NS later.
     """
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
-    pairs = zip(edges.source, edges.target, strict=True)
-    for one, target in sorted(pairs, key=lambda pair: ops["end_ns"][pair[0]]):
-        ready[target], source[target] = ops["end_ns"][one], one
+    order = np.argsort(ops["end_ns"][edges.source], kind="stable")
+    ended, held_up = edges.source[order], edges.target[order]  # of several the last one stays
+    ready[held_up], source[held_up] = ops["end_ns"][ended], ended
     start, launched, queued = ops["start_ns"], ops["launched_ns"], ops["free_ns"]
     latest = np.maximum(np.maximum(queued, ready), launched)
     held = np.select(
