@@ -9,17 +9,24 @@
 
 -- table: tw_contention | one row per kernel beside communication or a copy: op_id, beside ('communication' or 'copy'), operation (of the collective, or 'copy'), op_ns, beside_ns (how long of it), alone_ns (median of the same work alone), lost_ns (NULL where it cannot be compared), why (it cannot)
 CREATE OR REPLACE TEMP TABLE tw_contention AS
-WITH ops AS MATERIALIZED (
+WITH ops AS (
     SELECT
-        b.op_id, b.op_ns, b.copy_ns, b.beside_op_id, g.rank, g.graph_node, g.launch_op_id, g.step,
-        hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
-        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns,
+        rank, op_id, kernel, op_ns, copy_ns, beside_op_id,
         -- a tenth of a kernel that starts before the last one ends is no concurrency
-        b.compute_ns > 0.1 * b.op_ns AS is_crowded,
-        b.communication_ns + b.copy_ns = 0 AND NOT is_crowded AS is_alone,
-        CASE WHEN b.communication_ns > 0 THEN 'communication' WHEN b.copy_ns > 0 THEN 'copy' END AS beside,
-        CASE WHEN b.communication_ns > 0 THEN b.communication_ns ELSE b.copy_ns END AS beside_ns
-    FROM tw_beside AS b JOIN gpu_ops AS g USING (op_id)
+        compute_ns > 0.1 * op_ns AS is_crowded,
+        communication_ns + copy_ns = 0 AND NOT is_crowded AS is_alone,
+        CASE WHEN communication_ns > 0 THEN 'communication' WHEN copy_ns > 0 THEN 'copy' END AS beside,
+        CASE WHEN communication_ns > 0 THEN communication_ns ELSE copy_ns END AS beside_ns
+    FROM tw_beside
+),
+-- only what ran both alone and beside something is looked at in full: by name first, as arguments are long
+launches AS MATERIALIZED (
+    SELECT
+        o.*, g.graph_node, g.launch_op_id, g.step, hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
+        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns
+    FROM ops AS o
+    SEMI JOIN (SELECT rank, kernel FROM ops GROUP BY rank, kernel HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, kernel)
+    JOIN gpu_ops AS g USING (op_id)
 ),
 -- calls of an operator with equal arguments have equal shapes: one of each is read
 shapes AS MATERIALIZED (
@@ -28,7 +35,6 @@ shapes AS MATERIALIZED (
     JOIN host_ops AS h USING (op_id)
     WHERE regexp_matches(json_extract_string(h.args, '$.Input Dims'), '[0-9]')
 ),
--- only what ran both alone and beside something is looked at in full
 works AS MATERIALIZED (
     SELECT
         o.op_id, o.rank, o.op_ns, o.is_alone,
@@ -37,8 +43,8 @@ works AS MATERIALIZED (
             WHEN s.shapes IS NOT NULL THEN hash(o.launch, s.shapes, row_number() OVER (among ORDER BY o.at_ns, o.start_ns))
             WHEN o.step IS NOT NULL THEN hash(o.launch, row_number() OVER (among ORDER BY o.at_ns, o.start_ns), count(*) OVER among)
         END AS work
-    FROM ops AS o
-    SEMI JOIN (SELECT rank, launch FROM ops GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
+    FROM launches AS o
+    SEMI JOIN (SELECT rank, launch FROM launches GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
     LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
     LEFT JOIN host_ops AS p ON p.op_id = c.parent_id AND p.kind = 'op'
     LEFT JOIN shapes AS s ON s.name = p.name AND s.arguments_hash = p.arguments_hash
