@@ -77,7 +77,10 @@ _COLUMNS = (
 )
 
 
-def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
+_TABLES = {"tw_exposed_pieces": COMMUNICATES, "tw_copy_pieces": COPIES}
+
+
+def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_exposed_pieces: one row per stretch of a call in which no compute ran, with the
     reason: 'not_launched' (for other_ns of it the host waited in a call), 'same_stream',
     'needs_it', 'kernel_delay' (at most PROMPT_NS) or 'unknown' (for other_ns of it, copies were on
@@ -86,34 +89,21 @@ def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
 
     Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
-    It is empty for a run without a timeline.
+    It is empty for a run without a timeline. And tw_copy_pieces: the same of copies, where neither
+    compute nor communication ran.
     """
-    _create_pieces(con, "tw_exposed_pieces", COMMUNICATES)
-
-
-def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
-    """Make tw_copy_pieces: the same of copies, where neither compute nor communication ran."""
-    _create_pieces(con, "tw_copy_pieces", COPIES)
-
-
-def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
+    for name in _TABLES:
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
     # in a batch of ranks the others have no ops
     present = {rank for (rank,) in con.execute("SELECT DISTINCT rank FROM device_ops").fetchall()}
     for part in tables.parts():
         if ranks := [one for one in part if one[0] in present]:
-            _fill(con, name, tables, ranks, category)
+            _fill(con, tables, ranks)
 
 
-def _fill(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    tables: Tables,
-    ranks: list[tuple[int, int]],
-    category: int,
-) -> None:
-    """Add the pieces of some ranks to a table."""
+def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int, int]]) -> None:
+    """Add the pieces of some ranks to the tables."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
     read = tables.read(**those, only=("gpu", "calls", "recorded"))
     host = None if tables.has_gpu else _fetched(con, _HOST_TIMELINE, those | {"none": NONE})
@@ -121,13 +111,13 @@ def _fill(
         go_on()
         rows = read(rank, tick)
         ops = of_rank(host, rank) if host else _timeline(rows.gpu)
-        if not np.any(ops["category"] == category):
-            continue
-        lost = _lost(con, rank, rows)
-        found = _pieces(ops, _edges(rows, ops), _waiting(rows.calls), lost, category)
-        found["rank"] = np.full(len(found["op_id"]), rank)
-        with registered(con, found) as listed:
-            con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
+        edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(con, rank, rows)
+        for name, category in _TABLES.items():
+            if np.any(ops["category"] == category):
+                found = _pieces(ops, edges, waits, lost, category)
+                found["rank"] = np.full(len(found["op_id"]), rank)
+                with registered(con, found) as listed:
+                    con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
 
 
 def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:
@@ -224,7 +214,7 @@ def _pieces(
         "reason": why[there],
         "other_ns": other[there],
         "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
-        **{name: column[of] for name, column in _held(ops, edges, before).items()},
+        **_held(ops, edges, before, of),
     }
 
 
@@ -351,8 +341,9 @@ def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> I
     return found
 
 
-def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
-    """Return by op what a call had to wait for before it began, and how much earlier it might have.
+def _held(ops: Columns, edges: Waits, before: Ints, of: Ints) -> dict[str, Ints]:
+    """Return what calls, `of` the ops, had to wait for before they began, and how much earlier they
+    might have.
 
     It is the latest of: the end of what was before it on its stream, of what its stream had to wait
     for, and its launch; none where the call began more than PROMPT_NS later.
@@ -361,7 +352,8 @@ def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
     order = np.argsort(ops["end_ns"][edges.source], kind="stable")
     ended, held_up = edges.source[order], edges.target[order]  # of several the last one stays
     ready[held_up], source[held_up] = ops["end_ns"][ended], ended
-    start, launched, queued = ops["start_ns"], ops["launched_ns"], ops["free_ns"]
+    ready, source, before = ready[of], source[of], before[of]
+    start, launched, queued = (ops[name][of] for name in ("start_ns", "launched_ns", "free_ns"))
     latest = np.maximum(np.maximum(queued, ready), launched)
     held = np.select(
         [(launched == NONE) | (start - latest > PROMPT_NS), latest == ready, latest == queued],
