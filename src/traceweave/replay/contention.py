@@ -54,10 +54,9 @@ def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
         ops = {name: np.ma.getdata(values) for name, values in read.items()}
         # one number per rank and device: numpy sorts pairs ten times as slowly
         of_device = ops["rank"] * (ops["device"].max(initial=0) + 2) + ops["device"]
-        _, places = np.unique(of_device, return_inverse=True)
         found = [
-            beside({name: values[places == place] for name, values in ops.items()})
-            for place in range(int(places.max(initial=-1)) + 1)
+            beside({name: values[of_device == one] for name, values in ops.items()})
+            for one in np.unique(of_device).tolist()
         ]
         if found:
             together = {name: _joined([one[name] for one in found]) for name in found[0]}

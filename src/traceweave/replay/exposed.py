@@ -154,7 +154,8 @@ def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> In
 def _edges(of_streams: RankRows, ops: Columns) -> Waits:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
     times alone suggest is no evidence here. They are by the places of ops in the timeline."""
-    gpu = sorted_by(of_streams.gpu, "chain", "start_ns", "op_id")
+    names = ("op_id", "chain", "stream", "start_ns", "end_ns", "called", "launch")
+    gpu = sorted_by({name: of_streams.gpu[name] for name in names}, "chain", "start_ns", "op_id")
     if not len(gpu["op_id"]):
         return NO_WAITS
     calls = sorted_by(of_streams.calls, "chain", "start_ns", "op_id")
