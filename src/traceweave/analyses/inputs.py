@@ -8,6 +8,7 @@ that the statement selects.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,6 +20,7 @@ from traceweave.store.rows import insert_rows
 from traceweave.vocabulary.gpus import find_peak
 
 
+@cache
 def _of_replay(name: str) -> Callable[..., Any]:
     """Return a function of traceweave.replay, which few questions need and all would import."""
 
@@ -68,8 +70,8 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         "tw_contention": Input(
             _of_replay("create_contention_table"), ("collectives", "gpu_ops", "host_ops", "ranks")
         ),
-        "tw_exposed_pieces": Input(_of_replay("create_exposed_table"), _REPLAYED),
-        "tw_copy_pieces": Input(_of_replay("create_copies_table"), _REPLAYED),
+        "tw_exposed_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
+        "tw_copy_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )

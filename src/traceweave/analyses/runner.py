@@ -318,11 +318,14 @@ def provide(con: duckdb.DuckDBPyConnection, sql: str, question: Question | None 
 def create_named(con: duckdb.DuckDBPyConnection, names: Iterable[str], question: Question) -> None:
     """Create the macros, functions and tables of such names; others are passed over."""
     there = _created.setdefault(con, set())
-    for name in sorted(set(names) - question.made):
+    for name in sorted(set(names)):
+        if name in question.made:
+            continue
         if name in INPUTS:
             question.hold(con, INPUTS[name].reads)
             create_named(con, INPUTS[name].reads, question)
             INPUTS[name].make(con)
+            question.made.update(one for one in INPUTS if INPUTS[one] == INPUTS[name])
         elif name in _FUNCTIONS and name not in there:
             # another connection to the instance may have: to ask which are there takes DuckDB
             # longer than many an analysis

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from traceweave.replay.answers import WHAT_IF_COLUMNS, check_scenario, verified, what_if
 from traceweave.replay.contention import create_contention_table
-from traceweave.replay.exposed import create_copies_table, create_exposed_table
+from traceweave.replay.exposed import create_exposed_tables
 from traceweave.replay.hideable import hideable_calls
 from traceweave.replay.selections import selected_ops
 from traceweave.replay.tables import (
@@ -23,8 +23,7 @@ __all__ = [
     "WHAT_IF_COLUMNS",
     "check_scenario",
     "create_contention_table",
-    "create_copies_table",
-    "create_exposed_table",
+    "create_exposed_tables",
     "create_replay_tables",
     "create_slowdown_table",
     "hideable_calls",

@@ -32,15 +32,16 @@ SELECT
         WHEN g.category = 'communication' THEN {COMMUNICATION}
         WHEN g.category = 'memory' THEN {COPY}
         WHEN g.kind = 'kernel' THEN {KERNEL} ELSE {OTHER}
-    END AS sort
+    END AS sort,
+    (hash(g.name) >> 1)::BIGINT AS kernel
 FROM gpu_ops AS g
 LEFT JOIN collectives AS r ON r.gpu_op_id = g.op_id AND r.receive_op_id IS NOT NULL
 WHERE g.rank BETWEEN $first AND $last
 """
 
 _COLUMNS = (
-    "op_id BIGINT, op_ns BIGINT, communication_ns BIGINT, copy_ns BIGINT, compute_ns BIGINT,"
-    " beside_op_id BIGINT"
+    "rank INTEGER, op_id BIGINT, kernel BIGINT, op_ns BIGINT, communication_ns BIGINT,"
+    " copy_ns BIGINT, compute_ns BIGINT, beside_op_id BIGINT"
 )
 
 
@@ -53,10 +54,9 @@ def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
         ops = {name: np.ma.getdata(values) for name, values in read.items()}
         # one number per rank and device: numpy sorts pairs ten times as slowly
         of_device = ops["rank"] * (ops["device"].max(initial=0) + 2) + ops["device"]
-        _, places = np.unique(of_device, return_inverse=True)
         found = [
-            beside({name: values[places == place] for name, values in ops.items()})
-            for place in range(int(places.max(initial=-1)) + 1)
+            beside({name: values[of_device == one] for name, values in ops.items()})
+            for one in np.unique(of_device).tolist()
         ]
         if found:
             together = {name: _joined([one[name] for one in found]) for name in found[0]}
@@ -82,7 +82,7 @@ def beside(ops: Columns) -> Columns:
     """Return what ran beside each kernel of a device, for how long of its `op_ns`: communication,
     copies, other compute; and the communication (else the copy) that began last before its end.
 
-    `ops` are op_id, start_ns, end_ns, sort.
+    `ops` are rank, op_id, kernel (its name), start_ns, end_ns, sort.
     """
     start, end, sort = ops["start_ns"], ops["end_ns"], ops["sort"]
     computes = np.flatnonzero((sort == KERNEL) | (sort == OTHER))
@@ -100,7 +100,7 @@ def beside(ops: Columns) -> Columns:
     copied = Union(start[copies], end[copies]).covered(begin, until)
     last = np.where(communicated > 0, _last(ops, communication, until), _last(ops, copies, until))
     return {
-        "op_id": ops["op_id"][computes[kernel]],
+        **{name: ops[name][computes[kernel]] for name in ("rank", "op_id", "kernel")},
         "op_ns": until - begin,
         "communication_ns": communicated,
         "copy_ns": copied,

@@ -9,41 +9,46 @@
 
 -- table: tw_contention | one row per kernel beside communication or a copy: op_id, beside ('communication' or 'copy'), operation (of the collective, or 'copy'), op_ns, beside_ns (how long of it), alone_ns (median of the same work alone), lost_ns (NULL where it cannot be compared), why (it cannot)
 CREATE OR REPLACE TEMP TABLE tw_contention AS
-WITH ops AS MATERIALIZED (
+WITH ops AS (
     SELECT
-        b.op_id, b.op_ns, b.copy_ns, b.beside_op_id, g.rank, g.graph_node, g.launch_op_id, g.step,
-        hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
-        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns,
+        rank, op_id, kernel, op_ns, copy_ns, beside_op_id,
         -- a tenth of a kernel that starts before the last one ends is no concurrency
-        b.compute_ns > 0.1 * b.op_ns AS is_crowded,
-        b.communication_ns + b.copy_ns = 0 AND NOT is_crowded AS is_alone,
-        CASE WHEN b.communication_ns > 0 THEN 'communication' WHEN b.copy_ns > 0 THEN 'copy' END AS beside,
-        CASE WHEN b.communication_ns > 0 THEN b.communication_ns ELSE b.copy_ns END AS beside_ns
-    FROM tw_beside AS b JOIN gpu_ops AS g USING (op_id)
+        compute_ns > 0.1 * op_ns AS is_crowded,
+        communication_ns + copy_ns = 0 AND NOT is_crowded AS is_alone,
+        CASE WHEN communication_ns > 0 THEN 'communication' WHEN copy_ns > 0 THEN 'copy' END AS beside,
+        CASE WHEN communication_ns > 0 THEN communication_ns ELSE copy_ns END AS beside_ns
+    FROM tw_beside
 ),
--- only what ran both alone and beside something is looked at in full
+-- only what ran both alone and beside something is looked at in full: by name first, as arguments are long
 launches AS MATERIALIZED (
     SELECT
-        o.op_id, o.rank, o.op_ns, o.is_alone, o.graph_node, o.step, o.launch, o.at_ns, o.start_ns,
-        CASE WHEN regexp_matches(p.said[1], '[0-9]') THEN hash(p.name, p.said) END AS shapes,
-        p.op_id AS operator
+        o.*, g.graph_node, g.launch_op_id, g.step, hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
+        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns
     FROM ops AS o
-    SEMI JOIN (SELECT rank, launch FROM ops GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
-    LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
-    LEFT JOIN (SELECT op_id, name, json_extract_string(args, ['$.Input Dims', '$.Input type']) AS said FROM host_ops WHERE kind = 'op') AS p ON p.op_id = c.parent_id
+    SEMI JOIN (SELECT rank, kernel FROM ops GROUP BY rank, kernel HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, kernel)
+    JOIN gpu_ops AS g USING (op_id)
+),
+-- calls of an operator with equal arguments have equal shapes: one of each is read
+shapes AS MATERIALIZED (
+    SELECT h.name, h.arguments_hash, hash(h.name, json_extract_string(h.args, ['$.Input Dims', '$.Input type'])) AS shapes
+    FROM (SELECT min(op_id) AS op_id FROM host_ops WHERE kind = 'op' AND arguments_hash IS NOT NULL GROUP BY name, arguments_hash)
+    JOIN host_ops AS h USING (op_id)
+    WHERE regexp_matches(json_extract_string(h.args, '$.Input Dims'), '[0-9]')
 ),
 works AS MATERIALIZED (
     SELECT
-        op_id, rank, op_ns, is_alone,
+        o.op_id, o.rank, o.op_ns, o.is_alone,
         CASE
-            WHEN graph_node IS NOT NULL THEN hash(launch, 'graph', graph_node)
-            WHEN shapes IS NOT NULL THEN hash(launch, shapes, place)
-            WHEN step IS NOT NULL THEN hash(launch, place, places)
+            WHEN o.graph_node IS NOT NULL THEN hash(o.launch, 'graph', o.graph_node)
+            WHEN s.shapes IS NOT NULL THEN hash(o.launch, s.shapes, row_number() OVER (among ORDER BY o.at_ns, o.start_ns))
+            WHEN o.step IS NOT NULL THEN hash(o.launch, row_number() OVER (among ORDER BY o.at_ns, o.start_ns), count(*) OVER among)
         END AS work
-    FROM (
-        SELECT *, row_number() OVER (among ORDER BY at_ns, start_ns) AS place, count(*) OVER among AS places
-        FROM launches WINDOW among AS (PARTITION BY rank, CASE WHEN shapes IS NULL THEN step ELSE operator END, shapes IS NULL, launch)
-    )
+    FROM launches AS o
+    SEMI JOIN (SELECT rank, launch FROM launches GROUP BY rank, launch HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, launch)
+    LEFT JOIN host_ops AS c ON c.op_id = o.launch_op_id
+    LEFT JOIN host_ops AS p ON p.op_id = c.parent_id AND p.kind = 'op'
+    LEFT JOIN shapes AS s ON s.name = p.name AND s.arguments_hash = p.arguments_hash
+    WINDOW among AS (PARTITION BY o.rank, CASE WHEN s.shapes IS NULL THEN o.step ELSE p.op_id END, s.shapes IS NULL, o.launch)
 ),
 alone AS (
     SELECT
@@ -54,14 +59,14 @@ alone AS (
     GROUP BY rank, work
 ),
 operations AS (
-    SELECT gpu_op_id AS beside_op_id, op AS operation FROM collectives WHERE gpu_op_id IS NOT NULL
-    UNION ALL
-    SELECT receive_op_id, op FROM collectives WHERE receive_op_id IS NOT NULL
+    SELECT beside_op_id, min(op) AS operation
+    FROM (SELECT op, unnest([gpu_op_id, receive_op_id]) AS beside_op_id FROM collectives)
+    GROUP BY beside_op_id
 ),
 named AS MATERIALIZED (
     SELECT o.*, w.work, w.op_id IS NOT NULL AS is_work, CASE o.beside WHEN 'copy' THEN 'copy' ELSE coalesce(n.operation, 'unknown') END AS operation
     FROM ops AS o LEFT JOIN works AS w USING (op_id)
-    LEFT JOIN (SELECT beside_op_id, min(operation) AS operation FROM operations GROUP BY beside_op_id) AS n ON n.beside_op_id = o.beside_op_id
+    LEFT JOIN operations AS n ON n.beside_op_id = o.beside_op_id
     WHERE o.beside IS NOT NULL
 ),
 -- of a call that something ran beside for less than half of it, little is told of that

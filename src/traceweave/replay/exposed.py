@@ -45,24 +45,6 @@ from traceweave.store.rows import Columns, registered
 
 FAR = np.iinfo(np.int64).max
 
-# an operation in two halves lasts from the start of one to the end of the other
-_TIMELINE = f"""
-SELECT
-    g.rank, g.op_id, (hash(g.device, g.context, g.stream) >> 1)::BIGINT AS chain,
-    g.start_local_ns AS start_ns,
-    greatest(g.start_local_ns + g.duration_ns, r.start_local_ns + r.duration_ns) AS end_ns,
-    g.start_local_ns + g.duration_ns AS own_end_ns,
-    coalesce(g.launch_start_local_ns + g.launch_duration_ns, $none) AS launched_ns,
-    (hash(g.launch_pid, g.launch_tid) >> 1)::BIGINT AS thread,
-    {CATEGORY.format("g")} AS category
-FROM gpu_ops AS g
-LEFT JOIN (
-    FROM collectives WHERE rank BETWEEN $first AND $last AND receive_op_id IS NOT NULL
-) AS r ON r.gpu_op_id = g.op_id
-WHERE g.rank BETWEEN $first AND $last
-ORDER BY g.rank, start_ns, g.op_id
-"""
-
 # on the host a call may have no operation: it has a number of its own
 _HOST_TIMELINE = f"""
 SELECT
@@ -80,16 +62,6 @@ WHERE rank BETWEEN $first AND $last
 ORDER BY rank, start_ns, op_id
 """
 
-_WAITING_CALLS = f"""
-SELECT
-    h.rank, (hash(h.pid, h.tid) >> 1)::BIGINT AS thread, h.start_local_ns AS start_ns,
-    h.start_local_ns + h.duration_ns AS end_ns
-FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
-    AND c.sort BETWEEN {DEVICE} AND {WAIT - 1}
-ORDER BY h.rank, h.start_local_ns
-"""
-
 _LOST_CALLS = """
 SELECT start_local_ns AS called_ns FROM host_ops
 WHERE rank = $rank AND op_id IN (SELECT unnest($lost))
@@ -105,7 +77,10 @@ _COLUMNS = (
 )
 
 
-def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
+_TABLES = {"tw_exposed_pieces": COMMUNICATES, "tw_copy_pieces": COPIES}
+
+
+def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
     """Make tw_exposed_pieces: one row per stretch of a call in which no compute ran, with the
     reason: 'not_launched' (for other_ns of it the host waited in a call), 'same_stream',
     'needs_it', 'kernel_delay' (at most PROMPT_NS) or 'unknown' (for other_ns of it, copies were on
@@ -114,57 +89,54 @@ def create_exposed_table(con: duckdb.DuckDBPyConnection) -> None:
 
     Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
-    It is empty for a run without a timeline.
+    It is empty for a run without a timeline. And tw_copy_pieces: the same of copies, where neither
+    compute nor communication ran.
     """
-    _create_pieces(con, "tw_exposed_pieces", COMMUNICATES)
-
-
-def create_copies_table(con: duckdb.DuckDBPyConnection) -> None:
-    """Make tw_copy_pieces: the same of copies, where neither compute nor communication ran."""
-    _create_pieces(con, "tw_copy_pieces", COPIES)
-
-
-def _create_pieces(con: duckdb.DuckDBPyConnection, name: str, category: int) -> None:
-    con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
+    for name in _TABLES:
+        con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
     # in a batch of ranks the others have no ops
     present = {rank for (rank,) in con.execute("SELECT DISTINCT rank FROM device_ops").fetchall()}
     for part in tables.parts():
         if ranks := [one for one in part if one[0] in present]:
-            _fill(con, name, tables, ranks, category)
+            _fill(con, tables, ranks)
 
 
-def _fill(
-    con: duckdb.DuckDBPyConnection,
-    name: str,
-    tables: Tables,
-    ranks: list[tuple[int, int]],
-    category: int,
-) -> None:
-    """Add the pieces of some ranks to a table."""
+def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int, int]]) -> None:
+    """Add the pieces of some ranks to the tables."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
-    timeline = _TIMELINE if tables.has_gpu else _HOST_TIMELINE
-    read = _fetched(con, timeline, those | {"none": NONE})
-    waits = _fetched(con, _WAITING_CALLS, those)
-    streams = tables.read(**those, only=("gpu", "calls", "recorded")) if tables.has_gpu else None
+    read = tables.read(**those, only=("gpu", "calls", "recorded"))
+    host = None if tables.has_gpu else _fetched(con, _HOST_TIMELINE, those | {"none": NONE})
     for rank, tick in ranks:
         go_on()
-        ops = of_rank(read, rank)
-        if not np.any(ops["category"] == category):
-            continue
-        edges, lost = NO_WAITS, np.empty(0, np.int64)
-        if streams is not None:
-            mine = streams(rank, tick)
-            edges, lost = _edges(mine, ops), _lost(con, rank, mine)
-        found = _pieces(ops, edges, of_rank(waits, rank), lost, category)
-        found["rank"] = np.full(len(found["op_id"]), rank)
-        with registered(con, found) as listed:
-            con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
+        rows = read(rank, tick)
+        ops = of_rank(host, rank) if host else _timeline(rows.gpu)
+        edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(con, rank, rows)
+        for name, category in _TABLES.items():
+            if np.any(ops["category"] == category):
+                found = _pieces(ops, edges, waits, lost, category)
+                found["rank"] = np.full(len(found["op_id"]), rank)
+                with registered(con, found) as listed:
+                    con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
 
 
 def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:
     found = con.execute(query, values).fetchnumpy()
     return {name: np.ma.getdata(column) for name, column in found.items()}
+
+
+def _timeline(gpu: Columns) -> Columns:
+    """Return the ops of a rank's devices by their starts on its own clock."""
+    names = ("op_id", "chain", "category", "thread", "launched_ns", "own_end_ns")
+    own = {"start_ns": gpu["own_start_ns"], "end_ns": gpu["until_ns"]}
+    return sorted_by({name: gpu[name] for name in names} | own, "start_ns", "op_id")
+
+
+def _waiting(calls: Columns) -> Columns:
+    """Return the calls in which a thread waits for the device, on its rank's own clock."""
+    names = {"thread": "chain", "start_ns": "own_start_ns", "end_ns": "own_end_ns"}
+    waits = (calls["sort"] >= DEVICE) & (calls["sort"] < WAIT)
+    return {name: calls[column][waits] for name, column in names.items()}
 
 
 def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> Ints:
@@ -182,7 +154,8 @@ def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> In
 def _edges(of_streams: RankRows, ops: Columns) -> Waits:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
     times alone suggest is no evidence here. They are by the places of ops in the timeline."""
-    gpu = sorted_by(of_streams.gpu, "chain", "start_ns", "op_id")
+    names = ("op_id", "chain", "stream", "start_ns", "end_ns", "called", "launch")
+    gpu = sorted_by({name: of_streams.gpu[name] for name in names}, "chain", "start_ns", "op_id")
     if not len(gpu["op_id"]):
         return NO_WAITS
     calls = sorted_by(of_streams.calls, "chain", "start_ns", "op_id")
@@ -242,7 +215,7 @@ def _pieces(
         "reason": why[there],
         "other_ns": other[there],
         "next_op_id": np.ma.masked_array(ops["op_id"][after], after < 0)[there],
-        **{name: column[of] for name, column in _held(ops, edges, before).items()},
+        **_held(ops, edges, before, of),
     }
 
 
@@ -369,17 +342,19 @@ def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> I
     return found
 
 
-def _held(ops: Columns, edges: Waits, before: Ints) -> dict[str, Ints]:
-    """Return by op what a call had to wait for before it began, and how much earlier it might have.
+def _held(ops: Columns, edges: Waits, before: Ints, of: Ints) -> dict[str, Ints]:
+    """Return what calls, `of` the ops, had to wait for before they began, and how much earlier they
+    might have.
 
     It is the latest of: the end of what was before it on its stream, of what its stream had to wait
     for, and its launch; none where the call began more than PROMPT_NS later.
     """
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
-    pairs = zip(edges.source, edges.target, strict=True)
-    for one, target in sorted(pairs, key=lambda pair: ops["end_ns"][pair[0]]):
-        ready[target], source[target] = ops["end_ns"][one], one
-    start, launched, queued = ops["start_ns"], ops["launched_ns"], ops["free_ns"]
+    order = np.argsort(ops["end_ns"][edges.source], kind="stable")
+    ended, held_up = edges.source[order], edges.target[order]  # of several the last one stays
+    ready[held_up], source[held_up] = ops["end_ns"][ended], ended
+    ready, source, before = ready[of], source[of], before[of]
+    start, launched, queued = (ops[name][of] for name in ("start_ns", "launched_ns", "free_ns"))
     latest = np.maximum(np.maximum(queued, ready), launched)
     held = np.select(
         [(launched == NONE) | (start - latest > PROMPT_NS), latest == ready, latest == queued],

@@ -68,7 +68,7 @@ FROM (
     FROM (
         SELECT
             name, waits_for, holds_stream, allocates,
-            name IN (SELECT launch_call FROM gpu_ops WHERE launch_call IS NOT NULL) AS launches
+            name IN (SELECT launch_call FROM gpu_ops GROUP BY launch_call) AS launches
         FROM tw_call_names
     )
 )
@@ -98,10 +98,18 @@ SELECT
     o.start_ns, o.end_ns, n.name_id, c.class_id,
     {CATEGORY.format("o")} AS category, coalesce(o.copy_kind = 'HtoD', FALSE) AS from_host,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
-    coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns
+    coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns,
+    (hash(o.launch_pid, o.launch_tid) >> 1)::BIGINT AS thread,
+    coalesce(o.launch_start_local_ns + o.launch_duration_ns, {{none}}) AS launched_ns,
+    o.start_local_ns AS own_start_ns, o.start_local_ns + o.duration_ns AS own_end_ns,
+    -- an operation in two halves lasts from the start of one to the end of the other
+    greatest(own_end_ns, r.start_local_ns + r.duration_ns) AS until_ns
 FROM gpu_ops AS o
 JOIN tw_replay_names AS n USING (name)
 JOIN tw_replay_classes AS c USING (class)
+LEFT JOIN (
+    FROM collectives WHERE rank BETWEEN $first AND $last AND receive_op_id IS NOT NULL
+) AS r ON r.gpu_op_id = o.op_id
 WHERE o.rank BETWEEN $first AND $last
 """
 
@@ -140,7 +148,8 @@ inner_waits AS (
 SELECT
     h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
     c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {INNER} END AS sort,
-    coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation
+    coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation,
+    h.start_local_ns AS own_start_ns, h.start_local_ns + h.duration_ns AS own_end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
 LEFT JOIN inner_waits AS i ON i.op_id = h.op_id
 WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
@@ -353,7 +362,7 @@ class Tables:
     def _as_numbers(self, name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if column.dtype.kind not in "iub":
             return column
-        numbers = column.astype(np.int64)
+        numbers = column.astype(np.int64, copy=False)
         return np.where(numbers > NONE, numbers - self.origin, NONE) if name in TIMES else numbers
 
     def ranks(self) -> Iterator[RankRows]:
@@ -416,6 +425,8 @@ def of_rank(columns: Columns, rank: int) -> Columns:
 def sorted_by(columns: Columns, *keys: str) -> Columns:
     """Return columns in the order of `keys`, the first of which counts most."""
     order = np.lexsort([columns[key] for key in reversed(keys)])
+    if np.all(order[1:] > order[:-1]):
+        return columns
     return {name: column[order] for name, column in columns.items()}
 
 

@@ -1,7 +1,7 @@
 -- What kinds of parallelism leave behind in a trace: where the host issued a collective, and what the device computed
 -- meanwhile.
 
--- rows: tw_progress(ops, of_category, calls) | one row per rank and moment at which work of a category in the relation named `ops` (rank, category, start_ns, end_ns) starts: rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
+-- rows: tw_progress(ops, of_category, calls) | one row per piece of work of a category in the relation named `ops` (rank, category, start_ns, end_ns): rank, start_ns, done_ns (length of the union of all that has started by then), until_ns (where that ends); only ranks that the relation named `calls` has
 WITH ordered AS (
     SELECT
         rank,
@@ -12,21 +12,15 @@ WITH ordered AS (
         ) AS covered_until_ns
     FROM query_table(ops)
     WHERE category = of_category AND rank IN (SELECT rank FROM query_table(calls))
-),
-added AS (
-    SELECT
-        rank,
-        start_ns,
-        sum(tw_added_ns(start_ns, end_ns, covered_until_ns)) OVER so_far AS done_ns,
-        max(end_ns) OVER so_far AS until_ns,
-        lead(start_ns) OVER so_far AS next_start_ns
-    FROM ordered
-    WINDOW so_far AS (PARTITION BY rank ORDER BY start_ns ROWS UNBOUNDED PRECEDING)
 )
--- of ops that start together, in whatever order, the last has the sum of all
-SELECT rank, start_ns, CAST(done_ns AS BIGINT) AS done_ns, until_ns
-FROM added
-WHERE next_start_ns IS DISTINCT FROM start_ns;
+-- what starts together is one frame: its rows are the same, in whatever order
+SELECT
+    rank,
+    start_ns,
+    CAST(sum(tw_added_ns(start_ns, end_ns, covered_until_ns)) OVER so_far AS BIGINT) AS done_ns,
+    max(end_ns) OVER so_far AS until_ns
+FROM ordered
+WINDOW so_far AS (PARTITION BY rank ORDER BY start_ns);
 
 -- rows: tw_collective_exposure(of_calls, release_ns) | one row per collective that the relation named `of_calls` has (call_id, rank) and that is on its rank's device timeline, on the rank's own clock: call_id, exposed_ns (length of it in which no compute ran), blocked_ns (the last stretch of that, up to its end, if compute went on within release_ns of the end: compute stood still for it)
 WITH own_ops AS NOT MATERIALIZED (

@@ -11,7 +11,7 @@ WITH launching AS (
 long AS MATERIALIZED (
     SELECT h.op_id, h.rank, h.pid, h.tid, h.name, h.start_local_ns, h.duration_ns
     FROM host_ops AS h
-    JOIN launching AS l ON l.rank = h.rank AND l.pid IS NOT DISTINCT FROM h.pid AND l.tid IS NOT DISTINCT FROM h.tid
+    SEMI JOIN launching AS l ON l.rank = h.rank AND l.pid IS NOT DISTINCT FROM h.pid AND l.tid IS NOT DISTINCT FROM h.tid
     WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }}))
 ),
 inside AS (

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from traceweave.analyses.sweeps.times import FOREVER, NEVER, Numbers, Truths, ascending, by_start
 
@@ -73,41 +72,28 @@ def gaps(
     long = end - begin >= least
     if not bool(np.all(long)):
         which, window, begin, end = (column[long] for column in (which, window, begin, end))
-    parts = _parts(holes, which, begin, end)
-    which, window = which[parts.of], window[parts.of]
-    delayed = (parts.whose == DEVICE) & _are_short(holes, which, int(limits[1]))
-    kept = np.flatnonzero(~delayed)
-    cut = Holes(*(column[which[kept]] for column in holes))
-    cut.free_until[cut.free_until == FOREVER] = NEVER
-    lengths = parts.end - parts.start
+    launched, cut = _cuts(holes, which, begin, end)
+    delayed = (end > cut) & _are_short(holes, which, int(limits[1]))
+    gap, after = np.nonzero(np.stack([cut > begin, (end > cut) & ~delayed], axis=1))
+    kept = Holes(*(column[which[gap]] for column in holes))
+    kept.free_until[kept.free_until == FOREVER] = NEVER
     return (
-        *(window[kept] + 1, parts.whose[kept], parts.start[kept], parts.end[kept]),
-        (end - begin)[parts.of[kept]],
-        *cut,
-        *_sums(window[delayed] + 1, lengths[delayed]),
+        window[gap] + 1,
+        np.where(after, DEVICE, np.where(launched[gap], HOST, UNKNOWN)),
+        np.where(after, cut[gap], begin[gap]),
+        np.where(after, end[gap], cut[gap]),
+        (end - begin)[gap],
+        *kept,
+        *_sums(window[delayed] + 1, (end - cut)[delayed]),
     )
 
 
-class _Parts(NamedTuple):
-    """Parts of gaps, in the order of their starts."""
-
-    of: npt.NDArray[np.intp]
-    """The place of the gap."""
-    whose: Numbers
-    start: Numbers
-    end: Numbers
-
-
-def _parts(holes: Holes, which: Numbers, begin: Numbers, end: Numbers) -> _Parts:
-    """Cut gaps, `begin` to `end` within the hole `which`, where the launching call returned."""
+def _cuts(holes: Holes, which: Numbers, begin: Numbers, end: Numbers) -> tuple[Truths, Numbers]:
+    """Return of gaps, `begin` to `end` within the hole `which`, whether the call that launched what
+    ends it is recorded, and when it returned, which is where the gap is cut."""
     ended = holes.before[which] >= 0
     called, returned = (ended & (times[which] != NEVER) for times in (holes.called, holes.returned))
-    cut = np.where(returned, np.clip(holes.returned[which], begin, end), end)
-    whose = np.stack([np.where(called, HOST, UNKNOWN), np.full(len(which), DEVICE)], axis=1)
-    edges = np.stack([begin, cut, end], axis=1)
-    there = np.flatnonzero((edges[:, 1:] > edges[:, :-1]).ravel())
-    columns = (whose, edges[:, :-1], edges[:, 1:])
-    return _Parts(there // 2, *(column.ravel()[there] for column in columns))
+    return called, np.where(returned, np.clip(holes.returned[which], begin, end), end)
 
 
 def _are_short(holes: Holes, which: Numbers, delay: int) -> Truths:
