@@ -14,7 +14,7 @@ from traceweave.matching.by_time import match_leftovers
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
-from traceweave.matching.send_recv import SameClock
+from traceweave.matching.calls import SameClock
 
 ROUNDING_NS = 2_000
 """Old traces have whole microseconds."""

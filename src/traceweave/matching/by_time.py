@@ -55,11 +55,7 @@ def match_by_time(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
     near = (apart <= tolerance(line)) & (apart <= ALONE * _room(a.end)[free_a])
     near &= apart <= ALONE * _room(b.end)[free_b[forth]]
     chosen = (back[forth] == np.arange(len(free_a))) & near & agree(a, free_a, b, free_b[forth])
-    i, j = free_a[chosen], free_b[forth[chosen]]
-    partner[i] = j
-    # calls of one rank and group run one after the other, and so must their partners
-    crossing = _crossings(partner)
-    partner[i[np.isin(i, crossing)]] = -1
+    partner[free_a[chosen]] = free_b[forth[chosen]]
 
 
 def _room(ends: Ints) -> Floats:
@@ -69,15 +65,6 @@ def _room(ends: Ints) -> Floats:
     room = np.empty(len(ends))
     room[order] = np.minimum(steps[:-1], steps[1:])
     return room
-
-
-def _crossings(partner: Ints) -> Ints:
-    """Calls of a whose partner lies before an earlier call's or after a later call's."""
-    i = np.flatnonzero(partner >= 0)
-    j = partner[i]
-    before = np.maximum.accumulate(j)
-    after = np.minimum.accumulate(j[::-1])[::-1]
-    return np.asarray(i[(j < before) | (j > after)])
 
 
 def _nearest(values: Floats, among: Floats) -> Ints:

@@ -27,7 +27,7 @@ from traceweave.matching.outcome import (
     Matches,
 )
 from traceweave.matching.peers import fill_peers
-from traceweave.matching.send_recv import SameClock, match_channels
+from traceweave.matching.calls import SameClock, match_channels
 
 
 def match_calls(

@@ -23,7 +23,7 @@ from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
-from traceweave.matching.send_recv import SameClock
+from traceweave.matching.calls import SameClock
 from traceweave.matching.shifts import STEP_NS
 from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (

@@ -34,7 +34,7 @@ from traceweave.matching.outcome import (
     Matches,
 )
 from traceweave.matching.rival_messages import astray, rivalled
-from traceweave.matching.send_recv import SameClock
+from traceweave.matching.calls import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
 from traceweave.words import duration, plural

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 
 import numpy as np
 
@@ -11,10 +10,6 @@ from traceweave.matching.alignment import align_pair
 from traceweave.matching.buffered_channels import pair_buffered
 from traceweave.matching.calls import SEND, Calls
 from traceweave.matching.outcome import NO_PEER, ONE_SIDE, Matches
-
-SameClock = Callable[[int, int], bool]
-"""Whether two ranks are known to have one clock."""
-
 
 def match_channels(calls: Calls, index: Ints, same_clock: SameClock, matches: Matches) -> None:
     """Pair the n-th send from i to j with the n-th recv of j from i, checked and repaired like any
