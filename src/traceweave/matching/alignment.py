@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.by_time import ALONE, match_by_time, tolerance
 from traceweave.matching.calls import PROVES, Calls, agree
-from traceweave.matching.coarse_clocks import Line, fit_line
+from traceweave.matching.coarse_clocks import ALONE, Line, fit_line, match_by_time, tolerance
 from traceweave.matching.shifts import (
     CLEAR,
     STEP_NS,

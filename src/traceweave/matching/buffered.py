@@ -8,17 +8,24 @@ lies after the send's start. Ends coincide where the receive came first and wait
 fit depends on the link, on settings, on registered buffers and on what is still under way, so no
 size tells by itself: messages of two ranks are known to be buffered where sends of their size or a
 larger one ended before their receives began, on the clocks that those show which waited.
+
+Of those, order tells the pairs (`pair_buffered`): steps in which both ranks have equally many show
+which receives that waited belong to which sends, else votes do. These tell the clocks, and between
+two of them under one shift, and in such steps, order tells the rest.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.calls import RECV, SEND, Calls
+from traceweave.matching.alignment import near_line
+from traceweave.matching.calls import RECV, SEND, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT, fit_line
+from traceweave.matching.voting import vote
 from traceweave.medians import running_median
 
 LONG = 3.0
@@ -32,6 +39,10 @@ LEAST = 4
 """Receives that waited, from which clocks are known."""
 SPARE_NS = 20_000.0
 """Ends of one message lie less far apart, beyond what they scatter."""
+
+
+TIGHT_NS = 100_000.0
+"""Ends of receives that waited lie less far off their sends', or they are other messages'."""
 
 
 def waited(took: Ints, size: Ints) -> Flags:
@@ -138,3 +149,146 @@ def _apart(calls: Calls, sent: Ints, received: Ints) -> Flags:
     largest = np.sort(sort[before])[-PROOFS]
     late = calls.start[received] - calls.start[sent] > least
     return np.asarray(late & ((sort <= largest) | before))
+
+
+def pair_buffered(sent: Calls, received: Calls, *, same_clock: bool) -> Ints:
+    """Return the send of every receive, -1 where none is sure; of all, where ends do not show that
+    sends are buffered, or tell no clocks.
+    """
+    nobody = np.full(len(received), -1, dtype=np.int64)
+    long = np.flatnonzero(waited(received.end - received.start, received.size))
+    partner = _by_steps(sent, received)
+    clocks = _clocks(sent, received, long, partner)
+    if clocks is None:
+        partner = _by_votes(sent, received, long, same_clock)
+        clocks = _clocks(sent, received, long, partner)
+    if clocks is None:
+        return nobody
+    _drop_denied(sent, received, long, partner, clocks)
+    shift = _sure(sent, received, long, partner, clocks)
+    _fill_between(sent, received, long, shift, partner)
+    i = np.flatnonzero(partner >= 0)
+    least, most = clocks.between(received.end[i].astype(np.float64))
+    before = received.start[i] + least > sent.end[partner[i]]
+    after = sent.start[partner[i]] > received.end[i] + most
+    partner[i[after]] = -1
+    return partner if np.sum(before & ~after) >= PROOFS else nobody
+
+
+def _by_steps(sent: Calls, received: Calls) -> Ints:
+    """Partners by order in the steps of which both ranks show equally many."""
+    partner = np.full(len(received), -1, dtype=np.int64)
+    steps, count = np.unique(received.step, return_counts=True)
+    others, many = np.unique(sent.step, return_counts=True)
+    _, i, j = np.intersect1d(steps, others, assume_unique=True, return_indices=True)
+    even = steps[i[(count[i] == many[j]) & (steps[i] >= 0)]]
+    mine, theirs = (_in_steps(calls.step, even) for calls in (received, sent))
+    apart = ~agree(received, mine, sent, theirs)
+    partner[mine] = np.where(np.isin(received.step[mine], received.step[mine[apart]]), -1, theirs)
+    return partner
+
+
+def _in_steps(step: Ints, steps: Ints) -> Ints:
+    """Places of the calls of some steps, step by step."""
+    order = np.argsort(step, kind="stable")
+    return np.asarray(order[np.isin(step[order], steps)])
+
+
+def _by_votes(sent: Calls, received: Calls, long: Ints, same_clock: bool) -> Ints:
+    """Partners of receives that waited by time alone."""
+    partner = np.full(len(received), -1, dtype=np.int64)
+    few = received.take(long)
+    if len(few) < LEAST:
+        return partner
+    seed = vote(few, sent, same_clock=same_clock, some=False)
+    if seed is not None:
+        partner[long], _ = near_line(few, sent, seed)
+    return partner
+
+
+def _clocks(sent: Calls, received: Calls, long: Ints, partner: Ints) -> Ahead | None:
+    """How far the sender's clock is ahead, by receives that waited; None where their ends do not
+    lie together."""
+    known = long[partner[long] >= 0]
+    ahead = sent.end[partner[known]] - received.end[known]
+    kept = _among_neighbours(received.step[known], received.end[known], ahead)
+    found = clocks_of(received.end[known[kept]], ahead[kept])
+    return None if found is None or found.spare > TIGHT_NS else found
+
+
+def _among_neighbours(step: Ints, at: Ints, ahead: Ints) -> Flags:
+    """Which of what ends differ by lies among the medians of the steps before and after: a clock
+    that has stepped stays there, a step that lost one of each on both sides differs alone."""
+    steps, place = np.unique(step, return_inverse=True)
+    if len(steps) < 3:
+        return np.ones(len(step), dtype=np.bool_)
+    middle = [float(np.median(ahead[place == n])) for n in range(len(steps))]
+    when = [float(np.median(at[place == n])) for n in range(len(steps))]
+    spare = SPARE_NS + 3 * float(np.median(np.abs(ahead - np.array(middle)[place])))
+    kept = np.zeros(len(step), dtype=np.bool_)
+    for n in range(len(steps)):
+        beside = [m for m in (n - 1, n + 1) if 0 <= m < len(steps)]
+        # beyond the first and the last step a clock may drift on
+        beyond = abs(when[n] - when[beside[0]]) if len(beside) == 1 else 0.0
+        around = [middle[m] for m in beside]
+        room = spare + DRIFT_LIMIT * beyond
+        mine = place == n
+        kept[mine] = (ahead[mine] >= min(around) - room) & (ahead[mine] <= max(around) + room)
+    return kept
+
+
+def _late(sent: Calls, i: Ints, received: Calls, j: Ints, clocks: Ahead) -> tuple[Flags, Flags]:
+    """Which sends end later than their receives, and which receives later than their sends."""
+    least, most = clocks.between(received.end[j].astype(np.float64))
+    ahead = sent.end[i] - received.end[j]
+    return ahead > most, ahead < least
+
+
+def _drop_denied(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> None:
+    """Take back partners that are another message's, and all of their step: those whose send ends
+    later than the receive, or earlier although the receive has waited. There one of each was lost.
+    """
+    i = np.flatnonzero(partner >= 0)
+    send_is_later, receive_is_later = _late(sent, partner[i], received, i, clocks)
+    denied = i[send_is_later | (receive_is_later & np.isin(i, long))]
+    partner[denied] = -1
+    partner[np.isin(received.step, received.step[denied]) & (received.step >= 0)] = -1
+
+
+def _sure(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> Ints:
+    """The shift, from receives to sends, of each that waited and ends with its send under that of
+    those known before or after it; one that none can have of others."""
+    none = -len(received) - len(sent)
+    shift = np.full(len(received), none, dtype=np.int64)
+    known = np.flatnonzero(partner >= 0)
+    if not len(known):
+        return shift
+    after = np.clip(np.searchsorted(known, long), 0, len(known) - 1)
+    for place in (np.maximum(after - 1, 0), after):
+        own = partner[known[place]] - known[place]
+        inside = (long + own >= 0) & (long + own < len(sent))
+        j, i = long[inside], (long + own)[inside]
+        late = np.logical_or(*_late(sent, i, received, j, clocks))
+        fits = agree(sent, i, received, j) & ~late
+        shift[j[fits]] = own[inside][fits]
+    return shift
+
+
+def _fill_between(sent: Calls, received: Calls, long: Ints, shift: Ints, partner: Ints) -> None:
+    """Give receives among those whose shift is sure theirs, as far as both sides have the same;
+    none where one among them has waited and does not end with its send: there one of each was lost.
+    """
+    none = -len(received) - len(sent)
+    sure = np.flatnonzero(shift > none)
+    unsure = np.setdiff1d(long, sure)
+    for low, high in pairwise(sure.tolist()):
+        if np.searchsorted(unsure, low) < np.searchsorted(unsure, high):
+            partner[low + 1 : high] = -1
+        elif shift[low] == shift[high]:
+            j = np.arange(low, high + 1)
+            j = j[agree(received, j, sent, j + shift[low])]
+            partner[j] = j + shift[low]
+    # which shift is right where two give a send to different receives, nothing tells
+    order = np.flatnonzero(partner >= 0)
+    crossing = np.flatnonzero(np.diff(partner[order]) <= 0)
+    partner[order[np.r_[crossing, crossing + 1]]] = -1

@@ -12,9 +12,8 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.matching.buffered import ends_coincide
-from traceweave.matching.calls import Calls
+from traceweave.matching.calls import Calls, SameClock
 from traceweave.matching.coarse_clocks import Curve, fit_curve
-from traceweave.matching.calls import SameClock
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -18,13 +18,10 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.by_time import match_by_time
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import Line, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.job import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import rivals
 from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (
     APART,
@@ -38,6 +35,8 @@ from traceweave.matching.ties import (
     causal_share,
     clear,
     ends_apart,
+    own_calls,
+    rivals,
     strays,
     weigh,
 )

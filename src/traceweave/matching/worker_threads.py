@@ -24,8 +24,7 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.calls import RECV, SEND, Calls
-from traceweave.matching.calls import SameClock
+from traceweave.matching.calls import RECV, SEND, Calls, SameClock
 from traceweave.matching.shifts import could_be_one
 from traceweave.matching.strands import THREADS
 from traceweave.store.schema import LEAST_PAUSE_NS
