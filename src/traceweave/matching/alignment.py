@@ -1,7 +1,7 @@
 """Two ranks' calls of one group without sequence numbers: which is which.
 
 The best shift between the two sequences (shifts.py) gives partners by order, the clocks confirm or
-refuse each of them, and what is left finds its partner by time (by_time.py). A vote over all pairs
+refuse each of them, and what is left finds its partner by time (coarse_clocks.py). A vote over all pairs
 (voting.py) takes the place of the shift where events are missing in between.
 """
 

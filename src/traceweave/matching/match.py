@@ -2,10 +2,11 @@
 
 Within one group: by sequence number where the trace has one, else by aligning the ranks' sequences
 (alignment.py), each against the rank that saw most. Sends pair with receives of the same two ranks.
-A wrong match is worse than none: what does not fit stays unmatched, with a reason. Sequence numbers
-that do not mean the same on all ranks, as of a group that was made anew under its old name, are found
-by what they lead to: clocks that differ from one instance to the next by as much as the program lets
-pass in between. A clock that steps does so at one place only.
+A wrong match is worse than none: what does not fit stays unmatched, with a reason.
+
+Sequence numbers that do not mean the same on all ranks, as of a group that was made anew under its
+old name, are found by what they lead to (`misnumbered`): clocks that differ from one instance to
+the next by as much as the program lets pass in between. A clock that steps does so at one place.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What matching says of every call: its instance, how it was found, or why there is none; the tables
-that it writes, and what it reads of the ranks.
+"""What matching says of every call: its instance, how it was found, or why there is none; the
+tables that it writes, and what it reads of the ranks.
 """
 
 from __future__ import annotations
