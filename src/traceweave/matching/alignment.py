@@ -1,8 +1,9 @@
 """Two ranks' calls of one group without sequence numbers: which is which.
 
 The best shift between the two sequences (shifts.py) gives partners by order, the clocks confirm or
-refuse each of them, and what is left finds its partner by time. A vote over all pairs (voting.py) takes the
-place of the shift where events are missing in between.
+refuse each of them, what lies off the line is judged as if it were all there is, and what is left
+finds its partner by time. A vote over all pairs (voting.py) takes the place of the shift where
+events are missing in between.
 """
 
 from __future__ import annotations
@@ -85,9 +86,10 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
         _drop_lonely(partner)
         _align_between(a, b, line, partner, same_clock)
         found = partner >= 0
-        few = np.intersect1d(i, np.flatnonzero(_few_between(found, found & ~kept)))
-        few = few[causal(a, few, b, few + shift, line, STEP_NS) & ~np.isin(few + shift, partner)]
-        partner[few] = few + shift
+        left = np.intersect1d(i, np.flatnonzero(_few_between(found, found & ~kept)))
+        left = left[causal(a, left, b, left + shift, line, STEP_NS)]
+        left = left[~np.isin(left + shift, partner)]
+        partner[left] = left + shift
     _drop_passed_over(a, b, line, partner)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)

@@ -25,6 +25,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import near_line
 from traceweave.matching.calls import RECV, SEND, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT, fit_line
+from traceweave.matching.outcome import sides
 from traceweave.matching.voting import vote
 from traceweave.medians import running_median
 
@@ -119,9 +120,7 @@ def ends_coincide(calls: Calls, instance: Ints) -> Flags:
 def _pairs(calls: Calls, instance: Ints, matched: Flags) -> tuple[Ints, Ints]:
     """The sends and the receives of matched messages, side by side."""
     index = np.flatnonzero(matched & ((calls.op == SEND) | (calls.op == RECV)))
-    index = index[np.lexsort((calls.op[index], instance[index]))]
-    first = np.flatnonzero(np.diff(instance[index]) == 0)
-    one, other = index[first], index[first + 1]
+    one, other = sides(instance, index, calls.op)
     both = (calls.op[one] == SEND) & (calls.op[other] == RECV)
     return one[both], other[both]
 

@@ -94,13 +94,13 @@ def match_leftovers(a: Calls, line_a: Line, b: Calls, line_b: Line) -> Ints:
     """
     on_common = Line(0.0, 0.0, 0.0, max(line_a.scatter, line_b.scatter))
     partner = np.full(len(a), -1, dtype=np.int64)
-    match_by_time(_on(a, line_a), _on(b, line_b), on_common, partner)
+    match_by_time(on_clock(a, line_a), on_clock(b, line_b), on_common, partner)
     return partner
 
 
-def _on(calls: Calls, line: Line) -> Calls:
-    """The calls on another clock."""
-    start, end = (np.rint(line.apply(of)).astype(np.int64) for of in (calls.start, calls.end))
+def on_clock(calls: Calls, clock: Line | Curve) -> Calls:
+    """Return the calls on another clock."""
+    start, end = (np.rint(clock.apply(of)).astype(np.int64) for of in (calls.start, calls.end))
     return replace(calls, start=start, end=end)
 
 

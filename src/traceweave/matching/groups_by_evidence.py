@@ -183,8 +183,7 @@ class Search:
         free = sorted(strands, key=lambda s: (-len(s), s.rank))
         while free:
             found = self._around(free[0], free[1:])
-            taken = {id(s) for s in found.strands}
-            free = [s for s in free if id(s) not in taken]
+            free = _without(free, [found])
             if len(found.strands) > 1:
                 yield found
 
@@ -252,10 +251,10 @@ class Search:
         beside = self._beside(found)
         if not beside:
             return False
-        of = {id(strand): one.ranks() for one in self.proven for strand in one.strands}
+        of = {strand: one.ranks() for one in self.proven for strand in one.strands}
         longest = max(found.strands, key=len)
         lie = [
-            of.get(id(strand)) in beside
+            of.get(strand) in beside
             for strand in self.aligner.strands
             if any(strand.rank in other for other in beside) and self.aligner.like(strand, longest)
         ]
@@ -394,8 +393,8 @@ def _together(ways: list[list[Ints]]) -> list[Ints]:
 
 def _without(strands: list[Strand], sets: list[StrandSet]) -> list[Strand]:
     """The strands that are in no set."""
-    placed = {id(strand) for found in sets for strand in found.strands}
-    return [strand for strand in strands if id(strand) not in placed]
+    placed = {strand for found in sets for strand in found.strands}
+    return [strand for strand in strands if strand not in placed]
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:

@@ -47,29 +47,20 @@ class Job:
         others beside them, of which `ranks`, ascending, are all that was recorded, and most of it;
         None if they are of none.
         """
-        everyone = self.everyone
-        recorded = set(self.ranks)
+        everyone, recorded = self.everyone, set(self.ranks)
         for members in range(len(ranks), min(2 * len(ranks), len(everyone) + 1)):
             for distance in range(1, len(everyone) // members + 1):
-                block = members * distance
-                if len(everyone) % block:
-                    continue
-                place = everyone.index(ranks[0])
-                first = place // block * block + place % distance
-                group = [*everyone[first : first + block : distance]]
-                if [rank for rank in group if rank in recorded] == ranks:
-                    return group
+                if len(everyone) % (members * distance) == 0:
+                    for group in _side_by_side(everyone, members, distance):
+                        if [rank for rank in group if rank in recorded] == ranks:
+                            return group
         return None
 
-    def beside(self, group: list[int]) -> Iterator[list[int]]:
-        """The other groups of the layout that a group of two ranks or more is of."""
-        everyone = self.everyone
-        first, second = (everyone.index(rank) for rank in group[:2])
-        distance, block = second - first, len(group) * (second - first)
-        for begin in range(0, len(everyone), block):
-            for other in range(begin, begin + distance):
-                if other != first:
-                    yield [*everyone[other : other + block : distance]]
+    def beside(self, group: list[int]) -> list[list[int]]:
+        """Return the other groups of the layout that a group of two ranks or more is of."""
+        first, second = (self.everyone.index(rank) for rank in group[:2])
+        every = _side_by_side(self.everyone, len(group), second - first)
+        return [other for other in every if other != group]
 
     def layouts(self, ranks: list[int]) -> Iterator[tuple[list[Ints], list[bool]]]:
         """Ways in which `ranks`, ascending, may be several groups, by their places in that list,
@@ -92,10 +83,17 @@ class Job:
 def layouts(members: int) -> Iterator[list[Ints]]:
     """Ways in which groups lie over `members` ranks in their order: each by itself, neighbours
     together, and ranks at equal distances."""
-    place = np.arange(members)
     for size in range(1, members // 2 + 1):
         if members % size == 0:
-            count = members // size
-            yield [place[place // size == n] for n in range(count)]
-            if size > 1:
-                yield [place[place % count == n] for n in range(count)]
+            for distance in (1, members // size)[:size]:
+                yield [np.array(g) for g in _side_by_side(range(members), size, distance)]
+
+
+def _side_by_side(ranks: Sequence[int], members: int, distance: int) -> list[list[int]]:
+    """All ranks in groups of so many members at equal distances."""
+    block = members * distance
+    return [
+        [*ranks[first : first + block : distance]]
+        for begin in range(0, len(ranks), block)
+        for first in range(begin, begin + distance)
+    ]

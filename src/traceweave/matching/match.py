@@ -112,17 +112,14 @@ def _match_by_seq(calls: Calls, index: Ints, first: int, matches: Matches) -> No
     order.
     """
     rank, seq = calls.rank[index], calls.seq[index]
-    by_rank = np.lexsort((np.arange(len(index)), seq, rank))
-    new = np.r_[True, (np.diff(rank[by_rank]) != 0) | (np.diff(seq[by_rank]) != 0)]
-    run = np.cumsum(new) - 1
-    starts = np.flatnonzero(new)
-    turn = np.empty(len(index), dtype=np.int64)
-    turn[by_rank] = np.arange(len(index)) - starts[run]
-    lengths = np.empty(len(index), dtype=np.int64)
-    lengths[by_rank] = np.diff(np.r_[starts, len(index)])[run]
-
     numbers, number = np.unique(seq, return_inverse=True)
-    longest, shortest = _extremes(number, lengths, len(numbers))
+    key = number * (int(rank.max()) + 1) + rank
+    _, run, count = np.unique(key, return_inverse=True, return_counts=True)
+    turn = np.empty(len(index), dtype=np.int64)
+    turn[np.argsort(key, kind="stable")] = np.arange(len(index)) - np.repeat(
+        np.cumsum(count) - count, count
+    )
+    longest, shortest = _extremes(number, count[run], len(numbers))
     uneven = (longest != shortest)[number]
     instance = np.unique(number * (int(turn.max()) + 1) + turn, return_inverse=True)[1]
     wrong = ~_uniform(calls, index, instance)

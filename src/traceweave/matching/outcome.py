@@ -47,6 +47,16 @@ colon.
 """
 
 
+def sides(instance: Ints, index: Ints, by: Ints) -> tuple[Ints, Ints]:
+    """Return those of the calls at `index` that share an instance, two by two, the one of which
+    `by` says less first.
+    """
+    index = index[instance[index] >= 0]
+    index = index[np.lexsort((by[index], instance[index]))]
+    first = np.flatnonzero(np.diff(instance[index]) == 0)
+    return index[first], index[first + 1]
+
+
 @dataclass
 class Matches:
     """Per call: its instance (-1: none), how it was found and, for the unmatched, why not."""

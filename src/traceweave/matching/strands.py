@@ -26,7 +26,7 @@ THREADS = 2
 """Worker threads that gloo gives every group."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Strand:
     """Calls of one rank in the order they began."""
 

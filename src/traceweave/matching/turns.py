@@ -16,6 +16,7 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import OPS, RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.outcome import sides
 
 USUAL = 3
 """How often one message must follow another to be no chance."""
@@ -44,12 +45,8 @@ class Turns:
         """Return the turns of the calls at `index`, ascending, that `instance` matches or whose own
         trace names the other side.
         """
-        rank, found = calls.rank[index], instance[index]
-        other = calls.peer[index].copy()
-        order = np.lexsort((rank, found))
-        order = order[found[order] >= 0]
-        first = np.flatnonzero(np.diff(found[order]) == 0)
-        here, there = order[first], order[first + 1]
+        rank, other = calls.rank[index], calls.peer[index].copy()
+        here, there = sides(instance[index], np.arange(len(index)), rank)
         other[here], other[there] = rank[there], rank[here]
         return cls(rank, calls.op[index], other)
 
@@ -149,10 +146,8 @@ def astray(calls: Calls, index: Ints, instance: Ints) -> Ints:
     """Return the instances among the messages at `index` that need two steps of a clock within FEW
     messages of a pair, where a message without another side needs one or none.
     """
-    index = index[np.lexsort((calls.rank[index], instance[index]))]
-    met, free = index[instance[index] >= 0], index[instance[index] < 0]
-    first = np.flatnonzero(np.diff(instance[met]) == 0)
-    low, high = met[first], met[first + 1]
+    free = index[instance[index] < 0]
+    low, high = sides(instance, index, calls.rank)
     found: list[int] = []
     for pair in np.unique(np.c_[calls.rank[low], calls.rank[high]], axis=0):
         mine = np.flatnonzero((calls.rank[low] == pair[0]) & (calls.rank[high] == pair[1]))
