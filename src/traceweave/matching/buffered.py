@@ -210,30 +210,8 @@ def _clocks(sent: Calls, received: Calls, long: Ints, partner: Ints) -> Ahead | 
     lie together."""
     known = long[partner[long] >= 0]
     ahead = sent.end[partner[known]] - received.end[known]
-    kept = _among_neighbours(received.step[known], received.end[known], ahead)
-    found = clocks_of(received.end[known[kept]], ahead[kept])
+    found = clocks_of(received.end[known], ahead)
     return None if found is None or found.spare > TIGHT_NS else found
-
-
-def _among_neighbours(step: Ints, at: Ints, ahead: Ints) -> Flags:
-    """Which of what ends differ by lies among the medians of the steps before and after: a clock
-    that has stepped stays there, a step that lost one of each on both sides differs alone."""
-    steps, place = np.unique(step, return_inverse=True)
-    if len(steps) < 3:
-        return np.ones(len(step), dtype=np.bool_)
-    middle = [float(np.median(ahead[place == n])) for n in range(len(steps))]
-    when = [float(np.median(at[place == n])) for n in range(len(steps))]
-    spare = SPARE_NS + 3 * float(np.median(np.abs(ahead - np.array(middle)[place])))
-    kept = np.zeros(len(step), dtype=np.bool_)
-    for n in range(len(steps)):
-        beside = [m for m in (n - 1, n + 1) if 0 <= m < len(steps)]
-        # beyond the first and the last step a clock may drift on
-        beyond = abs(when[n] - when[beside[0]]) if len(beside) == 1 else 0.0
-        around = [middle[m] for m in beside]
-        room = spare + DRIFT_LIMIT * beyond
-        mine = place == n
-        kept[mine] = (ahead[mine] >= min(around) - room) & (ahead[mine] <= max(around) + room)
-    return kept
 
 
 def _late(sent: Calls, i: Ints, received: Calls, j: Ints, clocks: Ahead) -> tuple[Flags, Flags]:
