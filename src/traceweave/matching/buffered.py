@@ -163,7 +163,6 @@ def pair_buffered(sent: Calls, received: Calls, *, same_clock: bool) -> Ints:
         clocks = _clocks(sent, received, long, partner)
     if clocks is None:
         return nobody
-    _drop_denied(sent, received, long, partner, clocks)
     shift = _sure(sent, received, long, partner, clocks)
     _fill_between(sent, received, long, shift, partner)
     i = np.flatnonzero(partner >= 0)
@@ -219,17 +218,6 @@ def _late(sent: Calls, i: Ints, received: Calls, j: Ints, clocks: Ahead) -> tupl
     least, most = clocks.between(received.end[j].astype(np.float64))
     ahead = sent.end[i] - received.end[j]
     return ahead > most, ahead < least
-
-
-def _drop_denied(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> None:
-    """Take back partners that are another message's, and all of their step: those whose send ends
-    later than the receive, or earlier although the receive has waited. There one of each was lost.
-    """
-    i = np.flatnonzero(partner >= 0)
-    send_is_later, receive_is_later = _late(sent, partner[i], received, i, clocks)
-    denied = i[send_is_later | (receive_is_later & np.isin(i, long))]
-    partner[denied] = -1
-    partner[np.isin(received.step, received.step[denied]) & (received.step >= 0)] = -1
 
 
 def _sure(sent: Calls, received: Calls, long: Ints, partner: Ints, clocks: Ahead) -> Ints:
