@@ -35,8 +35,10 @@ SAME_CLOCK_NS = 1_000_000
 """Clocks of one host differ by less than this, even between processes and profilers."""
 STEP_NS = 1_000_000
 """By how much a clock may step once,"""
+PARTS = 8
+"""in one of so many parts of the calls;"""
 STEPS = 2
-"""as often as this between two ranks: each clock once."""
+"""as often as this over fewer calls of two ranks: each clock once."""
 BETWEEN_STEPS = 8
 """Calls there are for each part between steps, on average: a wrong shift needs a step more often.
 """
@@ -412,7 +414,9 @@ def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     lowest = np.sort(low)[-1 - int(0.02 * np.sum(after))]
     highest = np.sort(high)[int(0.02 * np.sum(before))]
     excess = float(lowest - highest)
-    if agreement >= SURELY_ALIKE and _only_stepped(excess, low, high, most):
+    if len(low) >= PARTS * PARTS:
+        excess = _but_for_a_step(excess, low, high)
+    elif agreement >= SURELY_ALIKE and _only_stepped(excess, low, high, most):
         excess = 0.0
     return (
         agreement,
@@ -423,6 +427,17 @@ def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
         float(max(lowest, -highest)),
         pairs,
     )
+
+
+def _but_for_a_step(excess: float, low: Floats, high: Floats) -> float:
+    """The excess of the part of the calls that has most after the one in which a clock may have
+    stepped.
+    """
+    if not 0 < excess <= STEP_NS:
+        return excess
+    edges = np.linspace(0, len(low), PARTS, endpoint=False).astype(np.int64)
+    parts = np.maximum.reduceat(low, edges) - np.minimum.reduceat(high, edges)
+    return float(np.sort(parts)[-2])
 
 
 def _only_stepped(excess: float, low: Floats, high: Floats, most: float) -> bool:
