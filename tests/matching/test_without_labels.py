@@ -18,9 +18,9 @@ from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups import Job as World
+from traceweave.matching.groups import layouts
 from traceweave.matching.groups_by_evidence import Search, _together
-from traceweave.matching.job import Job as World
-from traceweave.matching.job import layouts
 from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, Tie, own_calls, weigh
 from traceweave.store.empty import create_tables

@@ -20,7 +20,7 @@ from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import Line, match_by_time
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.job import Job
+from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (

@@ -19,8 +19,7 @@ from traceweave.matching.buffered import pair_buffered
 from traceweave.matching.by_order import match_by_order
 from traceweave.matching.calls import PROVES, RECV, SEND, Calls, SameClock
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
-from traceweave.matching.groups import Group
-from traceweave.matching.job import Job
+from traceweave.matching.groups import Group, Job
 from traceweave.matching.messages_by_order import Messages
 from traceweave.matching.open_calls import match_open
 from traceweave.matching.outcome import (

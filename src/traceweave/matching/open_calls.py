@@ -19,9 +19,8 @@ from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.groups import NO_ROLE, Group
+from traceweave.matching.groups import NO_ROLE, Group, Job
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
