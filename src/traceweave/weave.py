@@ -25,18 +25,17 @@ from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
 from traceweave.links import write_links
 from traceweave.matching.calls import Calls, read_calls
-from traceweave.matching.groups import find_groups, read_labels, recorded_groups, state_roles
-from traceweave.matching.job import Job
+from traceweave.matching.groups import Job, find_groups, read_labels, recorded_groups, state_roles
 from traceweave.matching.match import match_calls
 from traceweave.matching.messages_by_order import resolve_host_messages
-from traceweave.matching.peers import resolve_messages, resolve_peers
-from traceweave.matching.tables import (
+from traceweave.matching.outcome import (
     read_instances,
     read_known_clocks,
     read_world_size,
     write_groups,
     write_matches,
 )
+from traceweave.matching.peers import resolve_messages, resolve_peers
 from traceweave.matching.worker_threads import resolve_threads
 from traceweave.words import name_ranks
 

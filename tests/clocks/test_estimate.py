@@ -12,7 +12,7 @@ from tests.tables import empty_database
 from tests.traffic import woven
 from traceweave.arrays import Floats
 from traceweave.errors import UsageError
-from traceweave.matching.misnumbered import WINDOW
+from traceweave.matching.match import WINDOW
 from traceweave.matching.outcome import MISNUMBERED
 from traceweave.store.empty import create_tables
 from traceweave.weave import align, weave

@@ -20,11 +20,10 @@ import traceweave
 from tests.collective_calls import BASE, add_call, add_rank
 from tests.marks import first_at_once, nightly
 from tests.matching.test_strangers import job_named, scored
-from traceweave.matching.buffered import Ahead, ends_coincide, waited
-from traceweave.matching.buffered_channels import pair_buffered
+from traceweave.matching.buffered import Ahead, ends_coincide, pair_buffered, waited
 from traceweave.matching.calls import RECV, SEND, read_calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.tables import read_instances
+from traceweave.matching.outcome import read_instances
 from traceweave.weave import weave
 
 AHEAD_US = 7_000

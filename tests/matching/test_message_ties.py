@@ -9,8 +9,7 @@ from tests.cases import cases
 from traceweave.matching.aligner import StrandSet
 from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.groups import Group
-from traceweave.matching.job import Job
+from traceweave.matching.groups import Group, Job
 from traceweave.matching.messages_by_evidence import Channel, Messages, _left_over, _settle
 from traceweave.matching.open_calls import _OpenCalls
 from traceweave.matching.outcome import Matches

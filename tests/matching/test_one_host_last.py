@@ -10,8 +10,8 @@ from tests.marks import first_at_once
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.calls import Calls
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups import Job
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job
 from traceweave.matching.strands import strands_of
 
 

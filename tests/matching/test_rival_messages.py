@@ -9,7 +9,7 @@ from tests.tables import empty_database
 from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.rival_messages import NEAR_NS, astray, rivalled
+from traceweave.matching.turns import NEAR_NS, astray, rivalled
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic

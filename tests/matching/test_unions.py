@@ -6,8 +6,8 @@ import numpy as np
 
 from traceweave.matching.calls import Calls
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups import Job
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job
 from traceweave.matching.strands import Strand, strands_of
 
 CALLS = 40

@@ -18,12 +18,11 @@ from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.groups import Job as World
+from traceweave.matching.groups import layouts
 from traceweave.matching.groups_by_evidence import Search, _together
-from traceweave.matching.job import Job as World
-from traceweave.matching.job import layouts
-from traceweave.matching.own_calls import own_calls
 from traceweave.matching.strands import Strand, strands_of
-from traceweave.matching.ties import LEAST, Bundle, Tie, weigh
+from traceweave.matching.ties import LEAST, Bundle, Tie, own_calls, weigh
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic

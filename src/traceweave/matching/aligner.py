@@ -73,22 +73,20 @@ class Aligner:
     """Why a strand, by its first call, could not be aligned, is noted here."""
     strands: list[Strand] = field(default_factory=list)
     """All that are searched, whatever set is looked at."""
-    _aligned: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
-    """Strands that were aligned with another, by the identity of both."""
-    _loose: dict[tuple[int, int], tuple[Strand, Strand, Alignment]] = field(default_factory=dict)
+    _aligned: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
+    _loose: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
     """The same of those that could not be aligned, some of their calls."""
 
     def align(self, strand: Strand, seed: Strand) -> Alignment | None:
         """Align a strand with the seed by itself; None if that does not tell, with the reason."""
         if not self.comparable(strand, seed):
             return None
-        pair = id(strand), id(seed)
-        if pair not in self._aligned:
+        if (strand, seed) not in self._aligned:
             found = align_strands(strand, seed, self.time)
             if found.line is None:  # as most are: only the reason is asked for
                 found = replace(found, partner=found.partner[:0])
-            self._aligned[pair] = strand, seed, found
-        found = self._aligned[pair][2]
+            self._aligned[strand, seed] = found
+        found = self._aligned[strand, seed]
         if found.line is None:
             self.reasons[int(strand.index[0])] = found.reason
             return None
@@ -113,9 +111,8 @@ class Aligner:
             here = self.align(strand, other) if there is not None else None
             if here is not None and there is not None:
                 partner = np.where(here.partner >= 0, there.partner[here.partner], -1)
-                one = Alignment(partner, there.line, False)
-                self._aligned[id(strand), id(seed)] = strand, seed, one
-                return one
+                self._aligned[strand, seed] = Alignment(partner, there.line, False)
+                return self._aligned[strand, seed]
         return None
 
     def through(self, found: StrandSet, strand: Strand, seed: Strand) -> Alignment | None:
@@ -124,8 +121,8 @@ class Aligner:
         """
         if not self.comparable(strand, seed):
             return None
-        aligned = {id(one): a for one, a in zip(found.strands, found.alignments, strict=True)}
-        here, there = aligned[id(strand)], aligned[id(seed)]
+        aligned = dict(zip(found.strands, found.alignments, strict=True))
+        here, there = aligned[strand], aligned[seed]
         if there is None:  # the seed is the first
             return here
         back = np.full(len(found.strands[0]) + 1, -1)
@@ -141,10 +138,9 @@ class Aligner:
 
     def loosely(self, strand: Strand, seed: Strand) -> Alignment:
         """Align those calls of a strand that run with the seed's, stretch by stretch."""
-        pair = id(strand), id(seed)
-        if pair not in self._loose:
-            self._loose[pair] = strand, seed, align_loosely(strand, seed, self.time)
-        return self._loose[pair][2]
+        if (strand, seed) not in self._loose:
+            self._loose[strand, seed] = align_loosely(strand, seed, self.time)
+        return self._loose[strand, seed]
 
     def like(self, strand: Strand, other: Strand) -> bool:
         """Whether two strands did the same operations about equally often."""

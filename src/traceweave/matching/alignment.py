@@ -1,8 +1,9 @@
 """Two ranks' calls of one group without sequence numbers: which is which.
 
 The best shift between the two sequences (shifts.py) gives partners by order, the clocks confirm or
-refuse each of them, and what is left finds its partner by time (by_time.py). A vote over all pairs
-(voting.py) takes the place of the shift where events are missing in between.
+refuse each of them, what lies off the line is judged as if it were all there is, and what is left
+finds its partner by time. A vote over all pairs (voting.py) takes the place of the shift where
+events are missing in between.
 """
 
 from __future__ import annotations
@@ -12,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.by_time import ALONE, match_by_time, tolerance
 from traceweave.matching.calls import PROVES, Calls, agree
-from traceweave.matching.coarse_clocks import Line, fit_line
+from traceweave.matching.coarse_clocks import ALONE, Line, fit_line, match_by_time, tolerance
 from traceweave.matching.shifts import (
     CLEAR,
     STEP_NS,
@@ -81,11 +81,15 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     if same_steps(a, b, shift) or (a.waited[i] & b.waited[i + shift]).all():
         # the order is beyond doubt, however far the ends scatter; or ends say nothing against it
         kept[i] |= causal(a, i, b, i + shift, line)
-    apart = _confirmed_apart(a, i, b, i + shift, kept[i], line, same_clock)
-    kept[i] |= apart
-    if apart.any():
-        kept[i] |= _few_between(kept[i], apart) & causal(a, i, b, i + shift, line, STEP_NS)
     partner = np.where(kept, np.arange(len(a)) + shift, -1)
+    if (~_mostly(kept)).any():
+        _drop_lonely(partner)
+        _align_between(a, b, line, partner, same_clock)
+        found = partner >= 0
+        left = np.intersect1d(i, np.flatnonzero(_few_between(found, found & ~kept)))
+        left = left[causal(a, left, b, left + shift, line, STEP_NS)]
+        left = left[~np.isin(left + shift, partner)]
+        partner[left] = left + shift
     _drop_passed_over(a, b, line, partner)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
@@ -294,7 +298,7 @@ def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bo
     for turn in np.flatnonzero(room >= SHORT).tolist():
         mine, theirs = (np.arange(x[turn] + 1, x[turn + 1]) for x in (found, there))
         beside = shifts[max(turn - 1, 0) : turn + 1]
-        own = align_pair(a.take(mine), b.take(theirs), same_clock=same_clock).partner
+        own = _stretch(a.take(mine), b.take(theirs), same_clock, STEPS)
         for run in _runs(own):
             i, j = mine[run], theirs[own[run]]
             near = j[0] - i[0] in beside and _apart(a, i, b, j, line) <= STEP_NS
@@ -347,43 +351,17 @@ def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
             filled = len(between) > 0
 
 
-def _confirmed_apart(
-    a: Calls, i: Ints, b: Calls, j: Ints, kept: Flags, whole: Line, same_clock: bool
-) -> Flags:
-    """Calls of long stretches off the line that the same shift explains on lines of their own, as
-    after a clock has stepped."""
-    found = np.zeros(len(i), dtype=np.bool_)
-    # single calls near the line, as where a step crosses it, do not end a stretch
-    edges = np.flatnonzero(np.diff(np.r_[0, (~_mostly(kept)).astype(np.int64), 0]))
-    for low, high in edges.reshape(-1, 2):
-        found[low:high] = _confirmed(
-            a.take(i[low:high]), b.take(j[low:high]), whole, same_clock, STEPS
-        )
-    return found
-
-
-def _confirmed(a: Calls, b: Calls, whole: Line, same_clock: bool, steps: int) -> Flags:
-    """Calls of a stretch that order explains on a line of their own, or on two if no shift does:
-    with so many `steps` of a clock inside at most.
-
-    A stretch is judged as if it were all there is: where its own sequence fits in several ways, or
-    better in another one, it stays out.
-    """
-    found = np.zeros(len(a), dtype=np.bool_)
-    every = np.arange(len(a))
-    if len(a) < SHORT or (len(a) < STRETCH and _apart(a, every, b, every, whole) > STEP_NS):
-        return found
-    ahead = (b.end - a.end).astype(np.float64)
-    shift, _ = choose_shift(a, b, same_clock)
-    if shift == 0:
-        line = fit_line(a.end.astype(np.float64), ahead)
-        found = np.abs(b.end - line.apply(a.end)) <= tolerance(line)
-    elif shift is None and steps:
-        place = _place_of_step(ahead)
-        for part in (slice(None, place), slice(place, None)):
-            mine, theirs = (calls.take(np.arange(len(calls))[part]) for calls in (a, b))
-            found[part] = _confirmed(mine, theirs, whole, same_clock, steps - 1)
-    return found
+def _stretch(a: Calls, b: Calls, same_clock: bool, steps: int) -> Ints:
+    """Partners in a stretch that is judged as if it were all there is; where nothing explains as
+    many calls of one as of the other, in two parts, between which a clock may have stepped."""
+    own = align_pair(a, b, same_clock=same_clock).partner
+    if steps and len(a) == len(b) >= STRETCH and (own < 0).all():
+        place = _place_of_step((b.end - a.end).astype(np.float64))
+        for part in np.split(np.arange(len(a)), [place]):
+            if len(part) >= SHORT:
+                found = _stretch(a.take(part), b.take(part), same_clock, steps - 1)
+                own[part] = np.where(found >= 0, found + part[0], -1)
+    return own
 
 
 def _place_of_step(values: Floats) -> int:

@@ -10,11 +10,9 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import align_pair
-from traceweave.matching.by_time import match_leftovers
-from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.calls import Calls, SameClock
+from traceweave.matching.coarse_clocks import Line, match_leftovers
 from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
-from traceweave.matching.send_recv import SameClock
 
 ROUNDING_NS = 2_000
 """Old traces have whole microseconds."""

@@ -6,12 +6,16 @@ unknown size, type, sequence number, peer or step; -2 never equals anything.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 import duckdb
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
+
+SameClock = Callable[[int, int], bool]
+"""Whether two ranks are known to have one clock."""
 
 OPS = (
     "all_reduce",

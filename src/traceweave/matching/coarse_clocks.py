@@ -1,18 +1,24 @@
 """One rank's clock against another's, as matching needs it: through differences of ends, a line, or
-a curve that follows clocks which step and wander.
+a curve that follows clocks which step and wander. And what time alone tells where neither numbers
+nor order decide: calls of two ranks that end together, and near no other call.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.matching.calls import Calls, agree
 from traceweave.medians import medians_of_parts, running_median
 
 DRIFT_LIMIT = 2e-4
 """Clocks of one cluster run at rates closer than this."""
+
+
+ALONE = 0.3
+"""Partners end this much nearer to each other than to any call beside them."""
 
 
 @dataclass(frozen=True)
@@ -80,3 +86,64 @@ def fit_curve(at: Floats, differences: Floats) -> Curve:
     return Curve(
         at, np.r_[smooth[0] - line.drift * beyond, smooth, smooth[-1] + line.drift * beyond]
     )
+
+
+def match_leftovers(a: Calls, line_a: Line, b: Calls, line_b: Line) -> Ints:
+    """Match calls of two ranks by time alone, both on the clock of a third rank; -1 where none
+    fits.
+    """
+    on_common = Line(0.0, 0.0, 0.0, max(line_a.scatter, line_b.scatter))
+    partner = np.full(len(a), -1, dtype=np.int64)
+    match_by_time(on_clock(a, line_a), on_clock(b, line_b), on_common, partner)
+    return partner
+
+
+def on_clock(calls: Calls, clock: Line | Curve) -> Calls:
+    """Return the calls on another clock."""
+    start, end = (np.rint(clock.apply(of)).astype(np.int64) for of in (calls.start, calls.end))
+    return replace(calls, start=start, end=end)
+
+
+def tolerance(line: Line) -> float:
+    """Return how far, ns, the ends of partners may lie from the line between their clocks."""
+    return max(8 * line.scatter, 60_000.0)
+
+
+def match_by_time(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
+    """Give calls of a without a partner the free call of b that ends nearest, if each is the
+    other's nearest.
+    """
+    free_a = np.flatnonzero(partner < 0)
+    taken = np.zeros(len(b), dtype=np.bool_)
+    taken[partner[partner >= 0]] = True
+    free_b = np.flatnonzero(~taken)
+    if not len(free_a) or not len(free_b):
+        return
+    ends_a, ends_b = line.apply(a.end[free_a]), b.end[free_b].astype(np.float64)
+    forth = _nearest(ends_a, ends_b)
+    back = _nearest(ends_b, ends_a)
+    apart = np.abs(ends_b[forth] - ends_a)
+    near = (apart <= tolerance(line)) & (apart <= ALONE * _room(a.end)[free_a])
+    near &= apart <= ALONE * _room(b.end)[free_b[forth]]
+    chosen = (back[forth] == np.arange(len(free_a))) & near & agree(a, free_a, b, free_b[forth])
+    partner[free_a[chosen]] = free_b[forth[chosen]]
+
+
+def _room(ends: Ints) -> Floats:
+    """Distance from each end to the nearest other end of the sequence."""
+    order = np.argsort(ends, kind="stable")
+    steps = np.diff(ends[order].astype(np.float64), prepend=-np.inf, append=np.inf)
+    room = np.empty(len(ends))
+    room[order] = np.minimum(steps[:-1], steps[1:])
+    return room
+
+
+def _nearest(values: Floats, among: Floats) -> Ints:
+    """Index in `among` of the value nearest to each of `values`."""
+    order = np.argsort(among, kind="stable")
+    ranked = among[order]
+    right = np.clip(np.searchsorted(ranked, values), 1, max(1, len(ranked) - 1))
+    right = np.minimum(right, len(ranked) - 1)
+    left = np.maximum(right - 1, 0)
+    closer = np.abs(values - ranked[left]) <= np.abs(ranked[right] - values)
+    return np.asarray(order[np.where(closer, left, right)])

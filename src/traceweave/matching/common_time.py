@@ -5,16 +5,14 @@ Good to some tens of us: enough to tell which calls of two ranks may be one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.matching.buffered import ends_coincide
-from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import Curve, fit_curve
-from traceweave.matching.send_recv import SameClock
+from traceweave.matching.calls import Calls, SameClock
+from traceweave.matching.coarse_clocks import Curve, fit_curve, on_clock
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -99,7 +97,4 @@ class CommonTime:
     def shown(self, rank: int, calls: Calls) -> Calls:
         """Return calls of a rank on the clock that its component has in common."""
         curve = self._curve.get(self._place(rank))
-        if curve is None:
-            return calls
-        start, end = (np.rint(curve.apply(t)).astype(np.int64) for t in (calls.start, calls.end))
-        return replace(calls, start=start, end=end)
+        return calls if curve is None else on_clock(calls, curve)

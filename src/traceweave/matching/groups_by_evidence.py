@@ -18,13 +18,10 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.by_time import match_by_time
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import Line, match_by_time
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.job import Job
+from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.own_calls import own_calls
-from traceweave.matching.rivals import rivals
 from traceweave.matching.strands import COVERED, Strand
 from traceweave.matching.ties import (
     APART,
@@ -38,6 +35,8 @@ from traceweave.matching.ties import (
     causal_share,
     clear,
     ends_apart,
+    own_calls,
+    rivals,
     strays,
     weigh,
 )
@@ -184,8 +183,7 @@ class Search:
         free = sorted(strands, key=lambda s: (-len(s), s.rank))
         while free:
             found = self._around(free[0], free[1:])
-            taken = {id(s) for s in found.strands}
-            free = [s for s in free if id(s) not in taken]
+            free = _without(free, [found])
             if len(found.strands) > 1:
                 yield found
 
@@ -253,10 +251,10 @@ class Search:
         beside = self._beside(found)
         if not beside:
             return False
-        of = {id(strand): one.ranks() for one in self.proven for strand in one.strands}
+        of = {strand: one.ranks() for one in self.proven for strand in one.strands}
         longest = max(found.strands, key=len)
         lie = [
-            of.get(id(strand)) in beside
+            of.get(strand) in beside
             for strand in self.aligner.strands
             if any(strand.rank in other for other in beside) and self.aligner.like(strand, longest)
         ]
@@ -395,8 +393,8 @@ def _together(ways: list[list[Ints]]) -> list[Ints]:
 
 def _without(strands: list[Strand], sets: list[StrandSet]) -> list[Strand]:
     """The strands that are in no set."""
-    placed = {id(strand) for found in sets for strand in found.strands}
-    return [strand for strand in strands if id(strand) not in placed]
+    placed = {strand for found in sets for strand in found.strands}
+    return [strand for strand in strands if strand not in placed]
 
 
 def _scatter(strand: Strand, seed: Strand, found: Alignment) -> float:

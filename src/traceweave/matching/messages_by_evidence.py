@@ -18,12 +18,10 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
-from traceweave.matching.by_time import match_by_time
-from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
+from traceweave.matching.coarse_clocks import Line, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
-from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import STEP_NS
 from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (

@@ -20,8 +20,8 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
+from traceweave.matching.calls import SameClock
 from traceweave.matching.outcome import NO_CLOCK, NO_ORDER, NO_PEER, ONE_SIDE, RIVALS, SAME_MEMBERS
-from traceweave.matching.send_recv import SameClock
 from traceweave.matching.shifts import SLACK_NS
 from traceweave.matching.worker_threads import Listed
 

@@ -16,12 +16,11 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.aligner import StrandSet
 from traceweave.matching.by_order import Part, match_rest
-from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls
+from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
 from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.groups import NO_ROLE, Group
+from traceweave.matching.groups import NO_ROLE, Group, Job
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.job import Job
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
@@ -33,10 +32,9 @@ from traceweave.matching.outcome import (
     UNNAMED,
     Matches,
 )
-from traceweave.matching.rival_messages import astray, rivalled
-from traceweave.matching.send_recv import SameClock
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
+from traceweave.matching.turns import astray, rivalled
 from traceweave.words import duration, plural
 
 

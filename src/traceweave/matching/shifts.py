@@ -251,11 +251,6 @@ def _best(
     order = np.argsort(misfit, kind="stable")
     best = int(order[0])
     shift = int(judged.shift[best])
-    told = shift == only and same_steps(a, b, shift)
-    if len(order) == 1 and same_clock and told and not _others(a, b, shift):
-        return shift, ""
-    if len(order) == 1 and shift == 0 and same_steps(a, b, 0):
-        return 0, ""
     if _chance(b, judged, best) > CHANCE:
         return _plain_order(a, b, judged, only)
     margin = (CLEAR + 100 / judged.pairs[best]) * misfit[best] + 2_000

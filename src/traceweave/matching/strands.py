@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Ints
+from traceweave.arrays import Ints
 from traceweave.matching.alignment import Alignment, align_pair, align_stretches
-from traceweave.matching.calls import OPS, RECV, SEND, Calls
+from traceweave.matching.calls import OPS, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import PART_FITS
 
@@ -26,7 +26,7 @@ THREADS = 2
 """Worker threads that gloo gives every group."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Strand:
     """Calls of one rank in the order they began."""
 
@@ -69,8 +69,8 @@ class Strand:
 
     @property
     def operations(self) -> Ints:
-        """How many calls of each operation; a message counts alike on both sides."""
-        return np.bincount(_symbols(self.calls), minlength=len(OPS))
+        """How many calls of each operation."""
+        return np.bincount(self.calls.op, minlength=len(OPS))
 
 
 def strands_of(calls: Calls, index: Ints, by: Ints, group: int, size: int | None) -> list[Strand]:
@@ -106,12 +106,11 @@ def align_strands(a: Strand, b: Strand, time: CommonTime) -> Alignment:
     """Align the calls of two strands, on their common time, as if they were one group; undecided
     where only part of them fits.
     """
-    mine, theirs = _side_by_side(a, b, time)
+    mine, theirs = (time.shown(strand.rank, strand.calls) for strand in (a, b))
     found = align_pair(mine, theirs, same_clock=time.tied(a.rank, b.rank))
     if found.line is None:
         return found
-    i = np.flatnonzero(found.partner >= 0)
-    if not _covers(found) or not _complementary(a, i, b, found.partner[i]).all():
+    if not _covers(found):
         return Alignment(np.full(len(a), -1, dtype=np.int64), None, False, PART_FITS)
     return found
 
@@ -120,30 +119,8 @@ def align_loosely(a: Strand, b: Strand, time: CommonTime) -> Alignment:
     """Align some calls of two strands that could not be aligned as if they were one group all the
     same.
     """
-    mine, theirs = _side_by_side(a, b, time)
+    mine, theirs = (time.shown(strand.rank, strand.calls) for strand in (a, b))
     return align_stretches(mine, theirs, same_clock=time.tied(a.rank, b.rank))
-
-
-def _side_by_side(a: Strand, b: Strand, time: CommonTime) -> tuple[Calls, Calls]:
-    """The calls of two strands as they are compared."""
-    mine, theirs = (_plain(time.shown(strand.rank, strand.calls)) for strand in (a, b))
-    return mine, theirs
-
-
-def _symbols(calls: Calls) -> Ints:
-    return np.where(calls.op == RECV, SEND, calls.op)
-
-
-def _plain(calls: Calls) -> Calls:
-    """The calls with one symbol for both sides of a message."""
-    return replace(calls, op=_symbols(calls))
-
-
-def _complementary(a: Strand, i: Ints, b: Strand, j: Ints) -> Flags:
-    """Whether a send meets a receive, and nothing else meets either."""
-    mine, theirs = a.calls.op[i], b.calls.op[j]
-    message = (mine == SEND) | (mine == RECV)
-    return np.asarray(np.where(message, mine != theirs, mine == theirs))
 
 
 def _covers(found: Alignment) -> bool:

@@ -10,17 +10,22 @@ last starts. For ranks A and B of a set, and calls k that were taken for one,
 Which of the two scatters less says which it is; how clearly, the likelihood of both under one noise
 (Student's t, so that single calls decide nothing). Where neither scatters more, as when nobody ever
 waits, nothing tells.
+
+Calls of a stream that several groups may share are told apart by that a program repeats itself: a
+call of another group comes back at equal distances. So a call is of the group that most are of if,
+whatever the distance, it and its like prove that by themselves (`own_calls`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve
 from traceweave.matching.strands import Strand
@@ -48,6 +53,14 @@ ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
 CAUSAL = 0.98
 """Share of calls that must end nowhere before they have begun everywhere."""
+
+
+SAMPLE = 400
+"""Calls that tell how near ranks are to each other."""
+ENOUGH = 10.0
+"""Logarithm of how many times likelier it must be that LEAST calls are of the group than not."""
+LONGEST = 256
+"""Calls after which a program is taken to repeat itself at the latest."""
 
 
 @dataclass(frozen=True)
@@ -273,3 +286,96 @@ def causal_share(whole: Bundle, spare_ns: float) -> float:
         return 0.0
     last, first = np.nanmax(whole.start[several], axis=1), np.nanmin(whole.end[several], axis=1)
     return float((last <= first + spare_ns).mean())
+
+
+def rivals(whole: Bundle) -> Iterator[list[Ints]]:
+    """Ways in which the columns of a bundle, in the order of ranks, may be several groups, as the
+    ends themselves suggest; beside those in which groups lie over ranks (job.layouts)."""
+    if len(whole.ranks) > 2:
+        for members in _clusters(_distances(whole)):
+            yield [members, np.setdiff1d(np.arange(len(whole.ranks)), members)]
+
+
+def _distances(whole: Bundle) -> Floats:
+    """How far the ends of every two columns scatter, ns."""
+    rows = np.linspace(0, len(whole.end) - 1, min(len(whole.end), SAMPLE)).astype(np.int64)
+    end = whole.end[rows]
+    apart = np.zeros((end.shape[1],) * 2)
+    for column in range(end.shape[1]):
+        # neighbours in time, so that slow clocks and waiting groups do not count
+        steps = np.abs(np.diff(end - end[:, column : column + 1], axis=0))
+        known = np.isfinite(steps).any(axis=0)
+        apart[column, known] = np.nanmedian(steps[:, known], axis=0)
+        apart[column, ~known] = np.inf
+    return np.minimum(apart, apart.T)
+
+
+def _clusters(distance: Floats) -> Iterator[Ints]:
+    """Every column alone, and every larger cluster but the whole, nearest joined first."""
+    from scipy.cluster.hierarchy import linkage  # slow to import, and few runs need it
+
+    far = np.nan_to_num(distance[np.triu_indices(len(distance), 1)], posinf=1e18)
+    count = len(distance)
+    inside = {n: np.array([n]) for n in range(count)}
+    yield from inside.values()
+    for number, (one, other, _, _) in enumerate(linkage(far, "average")[:-1]):
+        inside[count + number] = np.sort(np.r_[inside[int(one)], inside[int(other)]])
+        if 2 <= len(inside[count + number]) <= count - 2:
+            yield inside[count + number]
+
+
+def own_calls(by_call: Floats, place: Ints) -> Flags:
+    """Return which calls are proven, from what each says for the group (Tie.by_call) and its place
+    among all calls of its stream: every LEAST at equal distances that a call is part of say enough,
+    and there are such.
+
+    Calls that, with most of their like, clearly are not of the group do not speak for the others.
+    """
+    place = place - place.min()
+    last = int(place.max())
+    foreign, judged, doubtful = np.full((3, len(by_call)), False)
+    tables = []
+    for distance in range(1, min(LONGEST, last // (LEAST - 1)) + 1):
+        table = np.full((last // distance + 1, distance), np.nan)
+        table.ravel()[place] = by_call
+        tables.append(table)
+        foreign |= _touched(table, _against(_windows(table))).ravel()[place]
+        full = np.asarray(np.isfinite(_windows(table)).all(axis=-1))
+        judged |= _touched(table, full).ravel()[place]
+    for table in tables:
+        others = table.copy()
+        others.ravel()[place[foreign]] = np.nan
+        doubtful |= _touched(table, _lacking(_windows(table), _windows(others))).ravel()[place]
+    return np.asarray(judged & ~foreign & ~doubtful)
+
+
+def _windows(table: Floats) -> Floats:
+    """All runs of LEAST rows, column by column."""
+    return np.lib.stride_tricks.sliding_window_view(table, LEAST, axis=0)
+
+
+def _against(windows: Floats) -> Flags:
+    """Whether windows, and most of their calls, clearly speak against the group; one that lacks a
+    call says nothing.
+    """
+    most = (windows < 0).sum(axis=-1) > LEAST / 2
+    return np.asarray(most & (windows.sum(axis=-1) <= -ENOUGH))
+
+
+def _lacking(windows: Floats, others: Floats) -> Flags:
+    """Whether windows do not say enough; `others`: without calls of another group, which count if
+    they are most of them.
+    """
+    whole = np.isfinite(windows).all(axis=-1)
+    few = np.isnan(others).sum(axis=-1) <= LEAST / 2
+    spare = ENOUGH / LEAST
+    said = np.where(few, np.nansum(others - spare, axis=-1), (windows - spare).sum(axis=-1))
+    return np.asarray(whole & (said < 0))
+
+
+def _touched(table: Floats, windows: Flags) -> Flags:
+    """Which values of a table are in one of some windows."""
+    found: Flags = np.zeros(table.shape, dtype=np.bool_)
+    for first in range(LEAST):
+        found[first : first + len(windows)] |= windows
+    return found

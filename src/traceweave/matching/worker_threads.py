@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -24,8 +24,7 @@ import duckdb
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.calls import RECV, SEND, Calls
-from traceweave.matching.send_recv import SameClock
+from traceweave.matching.calls import RECV, SEND, Calls, SameClock
 from traceweave.matching.shifts import could_be_one
 from traceweave.matching.strands import THREADS
 from traceweave.store.schema import LEAST_PAUSE_NS
@@ -40,10 +39,6 @@ STEPS = 3
 MOST_READINGS = 100
 """Of one rank; where one has more, groups of the same members count as one. If it still has more,
 the run stays open."""
-
-AT_ONCE = 100
-"""Groups of a rank that are gone through in one call of a function by itself: Python does not call
-deeper than 1000 times."""
 
 
 class Listed(NamedTuple):
@@ -216,7 +211,6 @@ class _Search:
     sets: dict[int, list[Threads]] = field(default_factory=dict)
     known: dict[tuple[int, Threads, int, Threads], bool] = field(default_factory=dict)
     late: dict[tuple[int, Threads], bool] = field(default_factory=dict)
-    own: dict[tuple[int, int, int], list[Reading]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         messages = (self.calls.op == SEND) | (self.calls.op == RECV)  # run where they are called
@@ -312,12 +306,8 @@ class _Search:
     def _readings(self) -> dict[int, list[Reading]]:
         """The readings of every rank by itself; none at all if one has too many."""
         found = {}
-        for rank, threads in self.threads.items():
-            # the last groups first, as each asks for those behind it
-            for group in range(len(self.listed[rank]), 0, -AT_ONCE):
-                for first in range(len(threads)):
-                    self._own(rank, group, first)
-            found[rank] = self._own(rank, 0, 0)
+        for rank in self.threads:
+            found[rank] = self._of_rank(rank)
             if len(found[rank]) > MOST_READINGS:
                 return {}
         return found
@@ -331,40 +321,30 @@ class _Search:
             rank: [g if len(names[g.ranks]) == 1 else Listed("", None, g.ranks) for g in groups]
             for rank, groups in self.listed.items()
         }
-        self.own.clear()
 
-    def _own(self, rank: int, group: int, first: int) -> list[Reading]:
-        """Readings of a rank's threads from the `first` on, by its groups from `group` on: a few
-        more than `MOST_READINGS` if there are as many.
-        """
-        if (rank, group, first) not in self.own:
-            readings = self._extended(rank, group, first)
-            each = {frozenset(reading.items()): reading for reading in readings}
-            self.own[rank, group, first] = list(islice(each.values(), MOST_READINGS + 1))
-        return self.own[rank, group, first]
-
-    def _extended(self, rank: int, group: int, first: int) -> Iterator[Reading]:
-        left = self.threads[rank][first:]
-        if not left:
-            yield {}
-            return
-        if group == len(self.listed[rank]):
-            if self._late(rank, left[:THREADS]):
-                rest = self._own(rank, group, first + THREADS)
-                yield from self._beginning(UNLISTED, left[:THREADS], rest)
-            return
-        yield from self._own(rank, group + 1, first)
-        its = self.listed[rank][group]
-        for threads in self._sets(rank):
-            if threads[0] == left[0] and self._supported(rank, its, threads):
-                rest = self._own(rank, group + 1, first + len(threads))
-                yield from self._beginning(its, threads, rest)
+    def _of_rank(self, rank: int) -> list[Reading]:
+        """Readings of a rank's threads: a few more than `MOST_READINGS` if there are as many."""
+        threads = self.threads[rank]
+        # of the threads from each on, by groups from the last one back; first by unlisted ones
+        rest: list[list[Reading]] = [[] for _ in threads] + [[{}]] * THREADS
+        for first in reversed(range(len(threads))):
+            if self._late(rank, threads[first : first + THREADS]):
+                these = UNLISTED, threads[first : first + THREADS]
+                rest[first] = self._beginning(*these, rest[first + THREADS])
+        for group in reversed(self.listed[rank]):
+            behind = list(rest)
+            for its in self._sets(rank):
+                first = threads.index(its[0])
+                if behind[first + len(its)] and self._supported(rank, group, its):
+                    mine = self._beginning(group, its, behind[first + len(its)])
+                    each = {frozenset(one.items()): one for one in [*rest[first], *mine]}
+                    rest[first] = list(each.values())[: MOST_READINGS + 1]
+        return rest[0]
 
     @staticmethod
-    def _beginning(group: Listed, threads: Threads, rest: list[Reading]) -> Iterator[Reading]:
+    def _beginning(group: Listed, threads: Threads, rest: list[Reading]) -> list[Reading]:
         """Readings of the rest of the threads behind those that serve a group."""
-        for reading in rest:
-            yield reading | {group: threads + reading.get(group, ())}
+        return [reading | {group: threads + reading.get(group, ())} for reading in rest]
 
     def _supported(self, rank: int, group: Listed, threads: Threads) -> bool:
         """Whether other members have threads that may serve the group if these do."""
