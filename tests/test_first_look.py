@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from traceweave.cli import main
+from traceweave.cli.ingest import read_and_tell
+from traceweave.explorer.opening import Opening
 from traceweave.ingestion import first_steps, ingest
 from traceweave.store.database import open_database
 
@@ -114,6 +116,21 @@ def test_ingest_says_what_the_first_steps_show_before_what_all_do(
     block = said[first + 2 : next(n for n, line in enumerate(said) if "ranks 0-3 from" in line)]
     assert sum(line.startswith("    Next: traceweave ") for line in block) in range(1, 4)
     assert all(line.startswith("  ") for line in block[:-1])
+
+
+@pytest.mark.usefixtures("all_is_long")
+def test_on_a_terminal_a_look_is_no_wider_and_in_the_browser_it_has_no_colours(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traceweave.cli.colour.is_coloured", lambda _: True)
+    monkeypatch.setattr("traceweave.cli.verdict.page_width", lambda _: 60)
+    opening = Opening()
+    said: list[str] = []
+    monkeypatch.setattr(opening, "say", said.append)
+    read_and_tell(str(fixtures / "slow_rank_nccl"), tmp_path / "run.duckdb", opening)
+    assert len(said) > 3
+    assert "\x1b" not in "".join(said)
+    assert all(len(line) <= 60 for line in said if not line.startswith("    Next: "))
 
 
 @pytest.mark.usefixtures("all_is_long")

@@ -14,7 +14,8 @@ import pytest
 from traceweave.sources import kineto
 from traceweave.sources.kineto import first_steps
 from traceweave.sources.kineto.stream import EventStream
-from traceweave.sources.model import Beginning, Trace
+from traceweave.sources.model import Beginning, Step, Trace
+from traceweave.sources.unpack import ByteStream
 from traceweave.store.schema import create_base
 
 HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function"}
@@ -82,11 +83,8 @@ def test_what_is_loaded_is_what_began_or_was_launched_before(fixtures: Path, nam
     }
 
 
-def test_of_the_text_only_late_events_are_left_out(
-    fixtures: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where everything is looked at: all that is left is whole, and the ends are as they were."""
-    monkeypatch.setattr(first_steps, "_EVERY_BYTES", 256)
+def test_of_the_text_only_late_events_are_left_out(fixtures: Path) -> None:
+    """All that is left is whole, and the ends are as they were."""
     for path in sorted(fixtures.glob("*/rank*.json.gz")):
         if len(list(kineto.steps(trace_of(path)))) < 4:
             continue
@@ -101,6 +99,31 @@ def test_of_the_text_only_late_events_are_left_out(
         late = [e for e in events_of(path) if e not in kept]
         assert all(e["ts"] * 1000 >= beginning.end_ns for e in late), path
         assert len(kept) + len(late) == len(events_of(path))
+
+
+@pytest.mark.parametrize("early", [30, 800, 1999])
+def test_one_early_event_among_late_ones_is_kept(early: int) -> None:
+    """As a mark is that begins the annotations, behind the last operators."""
+    events = [b'{"cat": "a", "name": "%d", "ts": %d}' % (n, 1000 + n) for n in range(2000)]
+    events[early] = b'{"cat": "user_annotation", "name": "early", "ts": 5}'
+    pieces = iter([b'{"traceEvents": [', b",".join(events[:1000]), b"," + b",".join(events[1000:]),
+                   b', {"ts": 1}]}'])  # fmt: skip
+    kept = b"".join(first_steps.without_later(pieces, Beginning(100_000, 100_000)))
+    assert "early" in {event.get("name") for event in json.loads(kept)["traceEvents"]}
+
+
+def test_a_mark_may_lie_across_two_pieces_of_the_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever it is cut, it is found once and whole."""
+    event = (
+        '{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#7", "ts": 1.5, "dur": 1234}'
+    )
+    path = tmp_path / "rank0.json"
+    path.write_text('{"traceEvents": [' + event + "]}")
+    for size in range(20, len(event) + 20):
+        monkeypatch.setattr(first_steps, "ByteStream", partial(ByteStream, block_bytes=size))
+        assert list(kineto.steps(Trace(path, "kineto", 1, ()))) == [Step(7, 1500, 1_235_500)], size
 
 
 def test_a_long_file_is_mostly_left_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from functools import partial
@@ -15,6 +16,8 @@ import click
 
 from traceweave import words
 from traceweave.cli.cells import printable
+from traceweave.cli.colour import painter
+from traceweave.cli.layout import plain
 from traceweave.cli.options import example, on_dask
 from traceweave.errors import DatabaseError, UsageError
 from traceweave.locations import is_elsewhere, shown
@@ -160,7 +163,11 @@ def ingest(
             jobs=jobs,
             add=add,
             dask=dask,
-            first_look=partial(first_look, target, say) if verdict and not quiet else None,
+            first_look=(
+                partial(first_look, target, say, painter(sys.stderr))
+                if verdict and not quiet
+                else None
+            ),
         )
     summarize(result, replaced, quiet=quiet, verbose=verbose)  # before the verdict: it takes time
     if verdict:
@@ -173,7 +180,7 @@ def read_and_tell(traces: str, target: Path, progress: Opening) -> None:
     """Do what `ingest traces -o target` does, but for its verdict in words."""
     from traceweave.cli.verdict import first_look, keep_verdict
 
-    look = partial(first_look, target, progress.say)
+    look = partial(first_look, target, progress.say, plain)
     summarize(*_read([traces], target, progress, first_look=look))
     progress.stage("working out the verdict")
     keep_verdict(target)

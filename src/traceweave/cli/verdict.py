@@ -11,6 +11,7 @@ from typing import Any
 from traceweave import api, words
 from traceweave.cli.blocks import block_lines, named
 from traceweave.cli.colour import painter
+from traceweave.cli.layout import Paint
 from traceweave.cli.output import note, page_width
 from traceweave.cli.progress import waiting
 from traceweave.errors import TraceweaveError
@@ -20,6 +21,9 @@ from traceweave.streams import tell
 
 MOST = 3
 """Findings that are said: that the job stands still, and the costliest."""
+
+_INDENT = "  "
+"""Before what is said of the first steps alone."""
 
 
 def say_verdict(database: Path, *, quiet: bool) -> None:
@@ -54,13 +58,18 @@ def print_verdict(database: Path) -> None:
 
 
 def first_look(
-    target: Path, say: Callable[[str], None], steps: Sequence[int], database: Path
+    target: Path,
+    say: Callable[[str], None],
+    paint: Paint,
+    steps: Sequence[int],
+    database: Path,
 ) -> None:
     """Say of a run that will be in `target` what its first steps show, alone in `database`."""
     health, findings = _rows(database)
     say(f"first look, at {words.named('step', steps)} alone, before the rest is read:")
-    for line in _costliest(health, _costly(findings), named(target)):
-        say(f"  {without_secrets(line)}")
+    width = page_width(sys.stderr) - len(_INDENT)
+    for line in _costliest(health, _costly(findings), named(target), width, paint):
+        say(_INDENT + without_secrets(line))
 
 
 Rows = Sequence[Mapping[str, Any]]
@@ -75,7 +84,7 @@ def _rows(database: Path) -> tuple[Rows, Rows]:
 def verdict_lines(health: Rows, findings: Rows, database: str) -> Iterator[str]:
     """Yield what is said of a run with these rows of health and findings."""
     costly = _costly(findings)
-    yield from _costliest(health, costly, database)
+    yield from _costliest(health, costly, database, page_width(sys.stderr), painter(sys.stderr))
     rest = len(findings) - len(costly)
     if rest or not costly:
         others = words.plural(rest, "more finding" if costly else "other finding")
@@ -88,9 +97,11 @@ def _costly(findings: Rows) -> Rows:
     return [row for row in findings if row["cost_ns"] or row["severity"] == "critical"][:MOST]
 
 
-def _costliest(health: Rows, costly: Rows, database: str) -> Iterator[str]:
+def _costliest(
+    health: Rows, costly: Rows, database: str, width: int, paint: Paint
+) -> Iterator[str]:
     for row in health:
         if row["answer"] == "step time" and row["value"] is not None:
             yield f"step time: {words.duration(row['value'] * 1e6)}, {row['verdict']}"
     for row in costly:
-        yield from block_lines(row, database, page_width(sys.stderr), painter(sys.stderr))
+        yield from block_lines(row, database, width, paint)
