@@ -125,6 +125,33 @@ def test_a_library_begins_with_a_free_of_nothing(build: Builder) -> None:
     assert _told(build, "cause") == [("module_loading",), ("allocator",), ("allocator",)]
 
 
+@nightly
+@pytest.mark.parametrize(("follows", "cause"), [
+    (["cudaFree", "cudaDeviceGetAttribute", "cudaMalloc"], "module_loading"),
+    (["cudaMalloc", "cudaDeviceGetAttribute"], "allocator"), ([], "allocator"),
+])  # fmt: skip
+def test_a_library_that_begins_asks_for_the_device(
+    build: Builder, follows: list[str], cause: str
+) -> None:
+    """cuBLAS frees nothing in 2.7 and 13.1 ms of a real run, and asks what the device can do."""
+    _two_kernels(build, 20 * US, 20_000 * US, (17_000 * US, 17_010 * US))
+    build.host(0, (30 * US, 14_000 * US), "cudaFree", "runtime", 1)
+    for n, name in enumerate(follows):
+        build.host(0, ((14_100 + n) * US, (14_101 + n) * US), name, "runtime", 1)
+    assert _told(build, "cause") == [(cause,)]
+
+
+@nightly
+def test_the_first_call_that_asks_about_a_kernel_loads_it(build: Builder) -> None:
+    """cudaOccupancy took 4.3 ms in a real run. On rank 1 it did not at first; rank 2 copies."""
+    name = "cudaOccupancyMaxActiveBlocksPerMultiprocessor"
+    for rank, called in enumerate([name, name, "cudaMemcpyAsync"]):
+        _two_kernels(build, 20 * US, 6_000 * US, (5_000 * US, 5_010 * US), rank)
+        build.host(rank, (30 * US, 4_330 * US), called, "runtime", 1)
+    build.host(1, (5 * US, 6 * US), name, "runtime", 1)
+    assert _told(build, "cause") == [("module_loading",), ("launch_bound",), ("launch_bound",)]
+
+
 def test_what_is_launched_into_a_graph_does_not_run(build: Builder) -> None:
     """Captured by the launching thread, by another one, not to its end, and at the end of all."""
     for rank, (tid, end) in enumerate([(1, "cudaStreamEndCapture"), (2, "cudaStreamEndCapture"),
