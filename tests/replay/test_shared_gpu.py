@@ -108,6 +108,10 @@ def test_a_call_did_until_its_op_began_what_it_did() -> None:
     usual = 5 * US
     launch_lag = order(Streams(gpu), none[:0], Counter()).launch_lag
     assert launch_lag.tolist() == [usual, 4_260 * US, usual, usual, usual]
+    # an op of another stream ended right before the second began: it may have waited for that
+    gpu["chain"] = np.array([0, 0, 0, 0, 1])
+    gpu["start_ns"][4], gpu["end_ns"][4], gpu["called"][4] = 5_000 * US, 5_259 * US, 500 * US
+    assert order(Streams(gpu), none[:0], Counter()).launch_lag[1] == usual
 
 
 def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:

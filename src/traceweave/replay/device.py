@@ -72,7 +72,7 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     at_end = start - called >= gpu["call_ns"] - CLOCKS_NS
     # what began on a free stream before its own call returned waited for no more than that call
     during = idle & ~at_end & (start < called + gpu["call_ns"])
-    at_end |= during & _is_alone(called) if np.any(during) else during
+    at_end |= during & _waits_for_call(called, gpu) if np.any(during) else during
     # a call that waits for its copy is as long as that waits; staged is what comes from the host
     at_end[copies] &= ((gpu["from_host"] > 0) & (start - free > PROMPT_NS))[copies]
     launch_lag = np.minimum(
@@ -89,10 +89,13 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
 
 
-def _is_alone(called: Ints) -> Flags:
-    """Tell which ops were launched by a call of their own, not with others as those of a graph."""
+def _waits_for_call(called: Ints, gpu: Columns) -> Flags:
+    """Tell which ops only their own call can have let wait: it launched no others, as that of a
+    graph does, and since it began no op ended that another stream may have waited for."""
     _, number, count = np.unique(called, return_inverse=True, return_counts=True)
-    alone: Flags = count[number] == 1
+    ends = np.sort(gpu["end_ns"])
+    ended = np.searchsorted(ends, gpu["start_ns"], "right") - np.searchsorted(ends, called, "right")
+    alone: Flags = (count[number] == 1) & (ended - (gpu["end_ns"] == gpu["start_ns"]) <= 0)
     return alone
 
 
