@@ -390,6 +390,29 @@ def test_ranks_without_any_work_are_told(build: Builder) -> None:
 
 
 @nightly
+@pytest.mark.parametrize(("call", "phase", "evidence", "advice"), [
+    ("cudaDeviceSynchronize", None, "No rank has GPU work or operators", "none of them launches"),
+    (None, "b", "1 span of other kinds (serving)", "events of another program"),
+    (None, None, "No rank has GPU work or operators", "Record CUDA activity"),
+])  # fmt: skip
+def test_what_files_without_work_hold_instead(
+    build: Builder, call: str | None, phase: str | None, evidence: str, advice: str
+) -> None:
+    build.rank(0)
+    if call:
+        build.host(0, (0, 100 * US), call, "runtime")
+    if phase:
+        build.con.execute(
+            "INSERT INTO base.other_events BY NAME SELECT 0 AS rank, 1 AS op_id, 0 AS source_id,"
+            " $phase AS phase, 'serving' AS category, '1' AS name, 0 AS start_local_ns",
+            {"phase": phase},
+        )
+    found = _by_rule(build, "nothing_to_measure")["nothing_to_measure"]
+    assert evidence in found["evidence"]
+    assert advice in found["advice"]
+
+
+@nightly
 def test_of_ranks_without_any_work_nothing_else_is_said(build: Builder) -> None:
     build.rank(0)
     assert [row["rule"] for row in rows(build.con, "findings")] == ["nothing_to_measure"]
@@ -843,6 +866,23 @@ def test_memory_allocated_in_every_step_is_no_stall_of_one(build: Builder) -> No
     assert found["allocator"]["cost_ns"] == 300 * US
     assert "one_off_stall" not in found
     assert found["allocator"]["advice"].startswith("Allocate once and reuse it")
+
+
+@pytest.mark.parametrize(("frees", "advice"), [
+    (True, "No empty_cache() in the loop"), (False, "Memory is allocated where it is first used"),
+])  # fmt: skip
+def test_what_gives_nothing_back_is_not_told_to_keep_it(
+    build: Builder, frees: bool, advice: str
+) -> None:
+    """No step is marked, and every kernel runs four times: a first pass of a real model did."""
+    build.rank(0)
+    for at in range(0, 4000 * US, 1000 * US):
+        build.gpu(0, (at + 10 * US, at + 700 * US), launch=build.launch(0, (at, at + 5 * US)))
+        build.host(0, (at + 710 * US, at + 990 * US), "aten::empty")
+        build.host(0, (at + 720 * US, at + 900 * US), "cudaMalloc", "runtime", 1)
+        if frees:
+            build.host(0, (at + 900 * US, at + 980 * US), "cudaFree", "runtime", 1)
+    assert _by_rule(build, "allocator")["allocator"]["advice"].startswith(advice)
 
 
 def test_a_stall_in_one_of_four_steps_is_named_with_it(build: Builder) -> None:

@@ -125,6 +125,49 @@ def test_a_library_begins_with_a_free_of_nothing(build: Builder) -> None:
     assert _told(build, "cause") == [("module_loading",), ("allocator",), ("allocator",)]
 
 
+@nightly
+@pytest.mark.parametrize(("follows", "cause"), [
+    (["cudaFree", "cudaDeviceGetAttribute", "cudaMalloc"], "module_loading"),
+    (["cudaMalloc", "cudaDeviceGetAttribute"], "allocator"), ([], "allocator"),
+])  # fmt: skip
+def test_a_library_that_begins_asks_for_the_device(
+    build: Builder, follows: list[str], cause: str
+) -> None:
+    """cuBLAS frees nothing in 2.7 and 13.1 ms of a real run, and asks what the device can do."""
+    _two_kernels(build, 20 * US, 20_000 * US, (17_000 * US, 17_010 * US))
+    build.host(0, (30 * US, 14_000 * US), "cudaFree", "runtime", 1)
+    for n, name in enumerate(follows):
+        build.host(0, ((14_100 + n) * US, (14_101 + n) * US), name, "runtime", 1)
+    assert _told(build, "cause") == [(cause,)]
+
+
+def test_what_is_freed_in_a_loop_is_no_library_that_begins(build: Builder) -> None:
+    """Each rank of megatron_tp8 asks 320 times in one step, never as a library begins."""
+    build.rank(0)
+    for at in (0, 5_000 * US, 10_000 * US):
+        call = build.launch(0, (at + 4_000 * US, at + 4_010 * US))
+        build.gpu(0, (at + 4_020 * US, at + 4_990 * US), launch=call)
+        build.host(0, (at + 5_000 * US, at + 8_000 * US), "cudaFree", "runtime", 1)
+        build.host(0, (at + 8_001 * US, at + 8_002 * US), "cudaDeviceGetAttribute", "runtime", 1)
+    assert _told(build, "cause") == [("module_loading",), ("allocator",)]
+
+
+@nightly
+def test_the_first_call_that_asks_about_a_kernel_loads_it(build: Builder) -> None:
+    """cudaOccupancy took 4.3 ms in a real run. On rank 1 it did not at first; rank 2 copies; on
+    rank 3 another op runs meanwhile, as 17 did when cudaFuncSetAttribute took 22 ms in
+    megatron_tp8."""
+    name = "cudaOccupancyMaxActiveBlocksPerMultiprocessor"
+    for rank, called in enumerate([name, name, "cudaMemcpyAsync", name]):
+        _two_kernels(build, 20 * US, 6_000 * US, (5_000 * US, 5_010 * US), rank)
+        build.host(rank, (30 * US, 4_330 * US), called, "runtime", 1)
+    build.host(1, (5 * US, 6 * US), name, "runtime", 1)
+    build.gpu(3, (4_320 * US, 4_340 * US), launch=build.launch(3, (6 * US, 7 * US)))
+    causes = [cause for (cause,) in _told(build, "cause")]
+    assert causes[:3] == ["module_loading", "launch_bound", "launch_bound"]
+    assert set(causes[3:]) == {"launch_bound"}
+
+
 def test_what_is_launched_into_a_graph_does_not_run(build: Builder) -> None:
     """Captured by the launching thread, by another one, not to its end, and at the end of all."""
     for rank, (tid, end) in enumerate([(1, "cudaStreamEndCapture"), (2, "cudaStreamEndCapture"),

@@ -21,6 +21,18 @@ def test_a_delay_that_nothing_explains_is_counted(empty_run: Connection) -> None
     assert told(run.con, "replay_quality", columns) == [(60_000, 1 - 60 / 134, 2, 1.0, 0)]
 
 
+def test_what_the_device_did_before_the_recording_is_on_no_path(empty_run: Connection) -> None:
+    """A copy of a real run waited 90 ms for the batch before, of which no op was recorded."""
+    run = Builder(empty_run)
+    run.rank(0)
+    run.gpu(0, (90_000_000, 90_001_000), "memory", launch=run.launch(0, (0, 50_000)))
+    call = run.launch(0, (90_005_000, 90_010_000))
+    run.gpu(0, (90_010_000, 95_000_000), launch=call)
+    assert told(run.con, "replay_quality", "path_unexplained window_ns") == [(0.0, 5_000_000)]
+    kinds = {row["kind"] for row in rows(run.con, "critical_path")}
+    assert kinds == {"launch", "compute"}
+
+
 def test_a_graph_by_hand_is_explained_but_for_its_launches(empty_run: Connection) -> None:
     by_hand.write(empty_run)
     found = rows(empty_run, "replay_quality")

@@ -48,9 +48,9 @@ def test_the_only_step_is_as_long_as_steps_says(
 @first_at_once()
 @pytest.mark.parametrize(
     ("start", "gain"),
-    # code that is loaded in the call holds up what is launched at its end, not what began before;
-    # a call returns a few us after it has launched
-    [(7, 5), (5.99, 5), (4, 0)],
+    # code that is loaded in the call holds up what is launched at its end, or began before that;
+    # a call returns a few us after it has launched, or as much as 740 of a real run
+    [(7, 5), (5.99, 5), (4, 3)],
 )
 def test_a_long_launch_launches_at_its_end(
     empty_run: duckdb.DuckDBPyConnection, start: float, gain: int

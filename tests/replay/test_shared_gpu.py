@@ -93,6 +93,27 @@ def test_a_copy_takes_longer_to_begin_than_a_kernel() -> None:
     assert lag[1:].tolist() == [0, 0, 0, 6 * US]
 
 
+def test_a_call_did_until_its_op_began_what_it_did() -> None:
+    """Calls of 5 ms return 740 us after their ops began, as one of 5.5 s in a real run. The second
+    launched two, as a graph does; the op of the third may have waited for the one before."""
+    start = np.array([10, 5_260, 15_260, 15_500, 25_260]) * US
+    called = np.array([5, 1_000, 11_000, 11_000, 21_000]) * US
+    none = np.zeros(5, np.int64)
+    gpu = {
+        "op_id": np.arange(5), "chain": none, "stream": none, "start_ns": start,
+        "end_ns": start + np.array([1, 10, 10, 8_000, 10]) * US, "called": called,
+        "call_ns": np.array([4, 5_000, 5_000, 5_000, 5_000]) * US, "step": none,
+        "launch": np.arange(5), "category": none, "from_host": none,
+    }  # fmt: skip
+    usual = 5 * US
+    launch_lag = order(Streams(gpu), none[:0], Counter()).launch_lag
+    assert launch_lag.tolist() == [usual, 4_260 * US, usual, usual, usual]
+    # an op of another stream ended right before the second began: it may have waited for that
+    gpu["chain"] = np.array([0, 0, 0, 0, 1])
+    gpu["start_ns"][4], gpu["end_ns"][4], gpu["called"][4] = 5_000 * US, 5_259 * US, 500 * US
+    assert order(Streams(gpu), none[:0], Counter()).launch_lag[1] == usual
+
+
 def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
     """Rank 0 has its three buckets by 3 and uses the first at 5; rank 1 has them at 20, 21 and 22
     only, and uses the second before it has the third. Those two are not to be merged."""

@@ -124,7 +124,9 @@ def test_calls_that_allocate_load_code_or_launch() -> None:
     assert ask("allocating", "cudaFree_v3020", "cuMemFree_v2", "hipFree") == ["free"] * 3
     assert ask("allocating", "cuMemUnmap", "cudaFreeAsync", "hipFreeAsync") == ["release"] * 3
     assert set(ask("allocating", "cudaMemGetInfo", "cuMemAdvise", "cudaMemset")) == {None}
-    assert ask("loading_code", "cuModuleLoadDataEx", "cuModuleGetLoadingMode") == ["module", None]
+    assert ask(
+        "loading_code", "cuModuleLoadDataEx", "cuModuleGetLoadingMode", "cudaFuncSetAttribute"
+    ) == ["module", None, "first"]
     assert ask(
         "launching", "cudaLaunchKernel_ptsz_v7000", "cudaGraphLaunch", "cudaEventRecord"
     ) == [

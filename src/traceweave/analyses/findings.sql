@@ -78,7 +78,7 @@ SELECT
     c.bound_ns,
     c.scenario,
     c.evidence
-    || CASE WHEN c.left_ns < c.bound_ns
+    || CASE WHEN c.left_ns < c.bound_ns OR (c.scenario = c.ceiling AND c.claimed_ns > 0 AND c.most_ns > c.bound_ns)
         THEN format('. By replay of ''{}'' {} can be gained{}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END,
             CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which other findings claim {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns

@@ -70,6 +70,9 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     queued = launched & follows & (free > called + PROMPT_NS)
     usual = _usual((start - called)[idle], -CLOCKS_NS)
     at_end = start - called >= gpu["call_ns"] - CLOCKS_NS
+    # what began on a free stream before its own call returned waited for no more than that call
+    during = idle & ~at_end & (start < called + gpu["call_ns"])
+    at_end |= during & _waits_for_call(called, gpu) if np.any(during) else during
     # a call that waits for its copy is as long as that waits; staged is what comes from the host
     at_end[copies] &= ((gpu["from_host"] > 0) & (start - free > PROMPT_NS))[copies]
     launch_lag = np.minimum(
@@ -84,6 +87,16 @@ def order(streams: Streams, copies: Ints, dropped: Counter[str]) -> Order:
     )
     lag = np.minimum(start - free, usual_lag)
     return Order(np.where(follows, lag, FREE), launched, np.where(launched, launch_lag, 0))
+
+
+def _waits_for_call(called: Ints, gpu: Columns) -> Flags:
+    """Tell which ops only their own call can have let wait: it launched no others, as that of a
+    graph does, and since it began no op ended that another stream may have waited for."""
+    _, number, count = np.unique(called, return_inverse=True, return_counts=True)
+    ends = np.sort(gpu["end_ns"])
+    ended = np.searchsorted(ends, gpu["start_ns"], "right") - np.searchsorted(ends, called, "right")
+    alone: Flags = (count[number] == 1) & (ended - (gpu["end_ns"] == gpu["start_ns"]) <= 0)
+    return alone
 
 
 def _usual(lags: Ints, least: int = 0) -> int:

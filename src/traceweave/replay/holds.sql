@@ -30,10 +30,45 @@ FROM (
     SELECT any_value(name) AS name FROM host_ops WHERE kind NOT IN ('runtime', 'driver') GROUP BY host_ops.name
 );
 
--- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed. That of a graph is none: what it runs was loaded when it was made, and thousands of nodes take as long each time. A call that frees for a tenth of a second while the device is idle frees nothing: CUDA's libraries begin with one, which loads their code
+-- table: tw_idle_calls | calls of a millisecond or more, while the device is idle, that free memory, or are the first of a name that loads code: rank, pid, tid, name, start_ns, end_ns, frees, is_library (the next call of the thread that frees nothing is the first with which a library begins)
+CREATE OR REPLACE TEMP TABLE tw_idle_calls AS
+WITH long_calls AS (
+    SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns, TRUE AS frees
+    FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE allocates = 'free') AS n USING (name)
+    WHERE h.kind IN ('runtime', 'driver') AND h.duration_ns >= 1000000
+    UNION ALL
+    SELECT rank, pid, tid, name, start_ns, end_ns, FALSE
+    FROM (
+        SELECT
+            h.rank, h.name,
+            unnest(arg_min({pid: h.pid, tid: h.tid, start_ns: h.start_local_ns, end_ns: h.start_local_ns + h.duration_ns}, h.start_local_ns))
+        FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads = 'first') AS n USING (name)
+        WHERE h.kind IN ('runtime', 'driver')
+        GROUP BY h.rank, h.name
+    )
+    WHERE end_ns - start_ns >= 1000000
+),
+idle AS MATERIALIZED (
+    FROM long_calls AS c WHERE NOT EXISTS (
+        FROM gpu_ops AS g
+        WHERE g.rank = c.rank AND g.start_local_ns < c.end_ns AND g.start_local_ns + g.duration_ns > c.start_ns
+    )
+)
+SELECT
+    f.*,
+    -- what is freed in a loop may be followed by any question, again and again
+    coalesce(f.frees AND n.loads = 'library' AND n.start_ns = min(n.start_ns) FILTER (f.frees AND n.loads = 'library') OVER (PARTITION BY f.rank), FALSE) AS is_library
+FROM idle AS f
+ASOF LEFT JOIN (
+    SELECT h.rank, coalesce(h.pid, -1) AS pid, coalesce(h.tid, -1) AS tid, h.start_local_ns AS start_ns, n.loads
+    FROM host_ops AS h JOIN (SELECT name, loads FROM tw_call_names WHERE allocates IS DISTINCT FROM 'free') AS n USING (name)
+    WHERE h.kind IN ('runtime', 'driver') AND h.rank IN (SELECT rank FROM idle WHERE frees)
+) AS n ON n.rank = f.rank AND n.pid = coalesce(f.pid, -1) AND n.tid = coalesce(f.tid, -1) AND f.end_ns <= n.start_ns;
+
+-- table: tw_code_calls | calls that load code onto the device: rank, pid, tid, name, start_ns, end_ns. The first launch of a kernel is one if it took a millisecond or more: the driver loads code when it is first needed. So is the first call that asks about a kernel, or makes a stream, where the device is idle: else it may wait for that. The launch of a graph is none: what it runs was loaded when it was made, and thousands of nodes take as long each time. CUDA's libraries begin with calls that free nothing, which load their code: the device is idle, and it takes a tenth of a second, or a millisecond and what follows asks for the device's properties
 CREATE OR REPLACE TEMP TABLE tw_code_calls AS
 SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
-FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads IS NOT NULL) AS n USING (name)
+FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE loads = 'module') AS n USING (name)
 WHERE h.kind IN ('runtime', 'driver')
 UNION ALL
 SELECT l.rank, l.launch_pid, l.launch_tid, l.launch_call, l.launch_start_local_ns, l.launch_start_local_ns + l.launch_duration_ns
@@ -42,15 +77,9 @@ JOIN (SELECT rank, name, min(launch_start_local_ns) AS first_ns FROM gpu_ops WHE
     ON e.rank = l.rank AND e.name = l.name AND e.first_ns = l.launch_start_local_ns
 WHERE {{ names('launching', 'l.launch_call') }} IS DISTINCT FROM 'graph'
 UNION ALL
-SELECT f.rank, f.pid, f.tid, f.name, f.start_ns, f.end_ns
-FROM (
-    SELECT h.rank, h.pid, h.tid, h.name, h.start_local_ns AS start_ns, h.start_local_ns + h.duration_ns AS end_ns
-    FROM host_ops AS h JOIN (SELECT name FROM tw_call_names WHERE allocates = 'free') AS n USING (name)
-    WHERE h.kind IN ('runtime', 'driver') AND h.duration_ns >= 100000000
-) AS f
-WHERE NOT EXISTS (
-    FROM gpu_ops AS g WHERE g.rank = f.rank AND g.start_local_ns < f.end_ns AND g.start_local_ns + g.duration_ns > f.start_ns
-);
+SELECT rank, pid, tid, name, start_ns, end_ns
+FROM tw_idle_calls
+WHERE NOT frees OR end_ns - start_ns >= 100000000 OR is_library;
 
 -- table: tw_pauses_before_code | when a thread made no call for a millisecond or more, until code was loaded or as long again after that: what is loaded has to be made first, on this thread or on others that it waits for, unless it got its data for most of it; rank, pid, tid, start_ns, end_ns. nsys records the calls that load what was made: a launch that loads what is there already ends no such time
 CREATE OR REPLACE TEMP TABLE tw_pauses_before_code AS

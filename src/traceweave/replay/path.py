@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,7 +44,8 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Path:
-    """Pieces of time that follow each other without a hole, from the first to the last."""
+    """Pieces of time that follow each other without a hole, from the first to the last, but for the
+    time that a device which had run nothing yet let its first op wait."""
 
     node: Ints
     """The node that each piece belongs to."""
@@ -90,22 +91,36 @@ def _is_on_host(graph: Graph, sort: Ints) -> Flags:
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
     """Return the path through the nodes of a graph, as they were measured or are replayed."""
-    way, since, left = _walk(nodes, edges, _last_op(nodes))
-    return _pieces(graph, nodes, way, left, since)
+    last, first_ns = _last_op(nodes)
+    way, since, left = _walk(nodes, edges, last)
+    return _recorded(_pieces(graph, nodes, way, left, since), first_ns)
 
 
-def _last_op(nodes: Nodes) -> int:
-    """Return the op that ends last: what the host does after it, such as ending the recording, is
-    not what steps wait for."""
-    latest, last = -FAR, -1
+def _last_op(nodes: Nodes) -> tuple[int, int]:
+    """Return the op that ends last, and when the first begins: what the host does after it, such as
+    ending the recording, is not what steps wait for."""
+    latest, last, first = -FAR, -1, FAR
     # in blocks: of all nodes at once these are gigabytes
     for begin in range(0, len(nodes), BLOCK):
         block = slice(begin, begin + BLOCK)
-        ends = np.where(nodes.sort[block] < CALL, nodes.start[block] + nodes.length[block], -FAR)
+        ran, starts = nodes.sort[block] < CALL, nodes.start[block]
+        ends = np.where(ran, starts + nodes.length[block], -FAR)
         place = int(ends.argmax())
         if ends[place] > latest:
             latest, last = int(ends[place]), begin + place
-    return last
+        first = min(first, int(np.where(ran, starts, FAR).min()))
+    return last, first
+
+
+def _recorded(path: Path, first_ns: int) -> Path:
+    """Leave out of delays of the device what lies before it ran anything: it did what was launched
+    before the recording began, which is in no window."""
+    before = np.where(path.kind == DELAYED, np.maximum(first_ns - path.begin, 0), 0)
+    cut = np.minimum(before, path.length)
+    kept = cut < path.length
+    begin, length = (path.begin + cut)[kept], (path.length - cut)[kept]
+    node, kind, step = path.node[kept], path.kind[kept], path.step[kept]
+    return replace(path, node=node, kind=kind, begin=begin, length=length, step=step)
 
 
 def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:

@@ -23,7 +23,7 @@ told AS (
         (
             SELECT struct_pack(count := count(*), kinds := array_to_string(list(DISTINCT coalesce(category, 'without category') ORDER BY coalesce(category, 'without category'))[:3], ', '))
             FROM other_events SEMI JOIN (FROM unmeasured WHERE source_format = 'kineto') USING (rank)
-            WHERE phase = 'X' AND category IS DISTINCT FROM 'trace' AND NOT EXISTS (FROM host_ops)
+            WHERE phase IN ('X', 'B', 'b') AND category IS DISTINCT FROM 'trace' AND NOT EXISTS (FROM host_ops)
         ) AS others
 )
 SELECT
@@ -47,9 +47,11 @@ SELECT
     END AS evidence,
     CASE
         WHEN bool_and(is_damaged) THEN 'A file is cut or damaged: copy it, or export the report, again'
+        WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)
+        WHEN any_value(t.has_calls) AND coalesce(sum(launches), 0) = 0
+            THEN 'CUDA calls were recorded, and none of them launches work: record a stretch in which the program works on the GPU'
         WHEN any_value(t.has_calls) AND bool_and(source_format = 'nsys')
             THEN 'CUDA calls were recorded, and nothing that the GPU did: the profiler could not collect it. See its messages, and whether it supports the driver'
-        WHEN any_value(t.diagnosed) IS NOT NULL THEN 'CUDA was to be recorded, and the profiler says: ' || any_value(t.diagnosed)
         WHEN bool_and(source_format = 'nsys')
             THEN 'Record CUDA activity (nsys --trace=cuda,nvtx); operators of a job without a GPU are recorded by torch.profiler, not by nsys'
         WHEN any_value(t.others.count) > 0 THEN 'Give traces of the PyTorch profiler or of nsys: events of another program in the same format tell nothing here'
