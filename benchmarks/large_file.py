@@ -31,11 +31,12 @@ NUMBERS = re.compile(
 INGEST = """
 import resource, sys, time
 from pathlib import Path
+from traceweave.cli.layout import plain
 from traceweave.cli.verdict import first_look
 from traceweave.ingestion import ingest
 begin, looked = time.perf_counter(), []
 def look(steps, database):
-    first_look(Path("run.duckdb"), lambda line: None, steps, database)
+    first_look(Path("run.duckdb"), lambda line: None, plain, steps, database)
     looked.append(time.perf_counter() - begin)
 how = {"first_look": look} if sys.argv[4:] else {}
 result = ingest([sys.argv[1]], sys.argv[2], jobs=int(sys.argv[3]), **how)

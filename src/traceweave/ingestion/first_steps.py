@@ -13,8 +13,8 @@ from traceweave.sources.formats import MarksSteps
 from traceweave.sources.model import Beginning, Step
 
 LONG_BYTES = 512 << 20
-"""Of so much JSON for each file that is read at a time all is known in about 20 s, by a first look
-in a quarter of it (docs/benchmarks.md); where there is less, nobody needs one."""
+"""Of so much JSON for each file that is read at a time all is known in about half a minute, and a
+first look is there in a quarter of it (docs/benchmarks.md); where there is less, none is needed."""
 
 _MOST = 3
 """Steps: as few show whether the first is like the others."""

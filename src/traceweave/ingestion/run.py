@@ -185,7 +185,7 @@ def _look_first(
     What is wrong with a file is told when all of it is read.
     """
     database = scratch / "first.duckdb"
-    with suppress(TraceweaveError, duckdb.Error, OSError):
+    with suppress(TraceweaveError, OSError):
         if (beginning := first_steps(found.sources, jobs)) is None:
             return
         steps, early = beginning
