@@ -72,6 +72,17 @@ def test_nobody_needs_a_look_at_little(fixtures: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("all_is_long")
+def test_there_is_no_look_where_address_space_is_limited(
+    fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What DuckDB took for the look would lack afterwards."""
+    monkeypatch.setattr("traceweave.ingestion.room._limit_mib", lambda: 1 << 20)
+    looks = Looks()
+    ingest(fixtures / "slow_rank_nccl", tmp_path / "run.duckdb", first_look=looks)
+    assert looks.steps == []
+
+
+@pytest.mark.usefixtures("all_is_long")
 @pytest.mark.parametrize(
     ("name", "how"),
     [

@@ -45,6 +45,13 @@ def need_mib(jobs: int) -> int:
     return max(_taken_mib(), _BASE_MIB) + _PER_JOB_MIB * jobs + draft_memory_mib(jobs)
 
 
+def is_limited() -> bool:
+    """Tell whether this process may take so much address space only: then each thing at its time,
+    as DuckDB keeps what it once had.
+    """
+    return _limit_mib() is not None
+
+
 def _limit_mib() -> int | None:
     """Return how much address space this process may take; None where there is no limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)

@@ -22,7 +22,7 @@ from traceweave.ingestion.record import (
 from traceweave.ingestion.recording import judge_recording, leave_out_unknown
 from traceweave.ingestion.repeated_steps import number_apart
 from traceweave.ingestion.result import IngestResult, SourceResult
-from traceweave.ingestion.room import fitting_jobs
+from traceweave.ingestion.room import fitting_jobs, is_limited
 from traceweave.ingestion.sharded import load_into, loading, number_shards, split_known
 from traceweave.locations import is_elsewhere, shown
 from traceweave.places import place_of
@@ -115,7 +115,7 @@ def ingest(
             found, known = split_known(draft.con, found)
         sources = [replace(s, trace=replace(s.trace, step_range=step_range)) for s in found.sources]
         found = replace(found, sources=tuple(sources))
-        if first_look is not None and not (add or dask or step_range):
+        if first_look is not None and not (add or dask or step_range or is_limited()):
             _look_first(found, draft.scratch, jobs, progress, first_look)
         outcomes = _load(draft, sources, dask, jobs, progress)
         if step_range is not None:
