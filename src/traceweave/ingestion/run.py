@@ -194,6 +194,7 @@ def _look_first(
             outcomes = load_all(draft.con, dict(enumerate(early)), jobs, Silent())
             _weave(draft, replace(found, sources=tuple(early)), outcomes, progress)
         look(steps, database)
+        database.unlink()
 
 
 def _check_options(
