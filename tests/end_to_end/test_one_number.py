@@ -572,7 +572,10 @@ def test_the_critical_path(answers: Answers) -> None:
         total = sum(s.end - s.start for s in found)
         assert total == pytest.approx(path.get(rank, 0), abs=back + 1_000)
     pieces = sorted((s.start, s.end) for found in drawn.values() for s in found)
-    assert all(one[1] == other[0] for one, other in pairwise(pieces))
+    holes = [(one[1], other[0]) for one, other in pairwise(pieces) if one[1] != other[0]]
+    # what a device did before the recording let its first op wait
+    first_ns = answers.run.sql("SELECT min(start_ns) AS ns FROM device_ops")["ns"][0]
+    assert all(begin < end <= first_ns for begin, end in holes)
 
 
 def test_what_was_read(answers: Answers) -> None:

@@ -116,8 +116,8 @@ def _recorded(path: Path, first_ns: int) -> Path:
     """Leave out of delays of the device what lies before it ran anything: it did what was launched
     before the recording began, which is in no window."""
     before = np.where(path.kind == DELAYED, np.maximum(first_ns - path.begin, 0), 0)
-    cut = np.minimum(before, path.length)
-    kept = cut < path.length
+    cut = np.minimum(before, np.maximum(path.length, 0))
+    kept = (cut < path.length) | (cut == 0)  # where clocks let the path go back, length is negative
     begin, length = (path.begin + cut)[kept], (path.length - cut)[kept]
     node, kind, step = path.node[kept], path.kind[kept], path.step[kept]
     return replace(path, node=node, kind=kind, begin=begin, length=length, step=step)
