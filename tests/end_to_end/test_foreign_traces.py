@@ -70,7 +70,7 @@ def test_what_operators_took_by_events_of_the_device_counts_once(tmp_path: Path)
     ("events", "says"),
     [
         (TENSORFLOW, "No rank has GPU work or operators: 4 spans of other kinds (op) are not read"),
-        (ASYNC, "No rank has GPU work or operators"),
+        (ASYNC, "No rank has GPU work or operators: 1 span of other kinds (serving) is not read"),
     ],
 )
 def test_what_holds_no_work_is_not_fit_to_judge(tmp_path: Path, events: Events, says: str) -> None:

@@ -40,7 +40,8 @@ SELECT
         WHEN bool_and(is_damaged) THEN 'What could be read of the files has no GPU work and no operators'
         WHEN count(*) = any_value(recorded) THEN 'No rank has GPU work or operators'
             || CASE WHEN any_value(t.others.count) > 0
-                THEN format(': {} of other kinds ({}) are not read', tw_many(any_value(t.others.count), 'span'), any_value(t.others.kinds)) ELSE '' END
+                THEN format(': {} of other kinds ({}) {} not read', tw_many(any_value(t.others.count), 'span'), any_value(t.others.kinds),
+                    CASE WHEN any_value(t.others.count) = 1 THEN 'is' ELSE 'are' END) ELSE '' END
         ELSE format('{} of {} {} no {}: left out of all numbers here', count(*), tw_many(any_value(recorded), 'rank'),
             CASE WHEN count(*) = 1 THEN 'has' ELSE 'have' END,
             CASE WHEN EXISTS (FROM tw_timelines WHERE timeline = 'gpu') THEN 'GPU work, unlike the others' ELSE 'operators' END)
