@@ -1,13 +1,14 @@
 """A first look at a long run: its first steps, said before the rest is read."""
 
 import gzip
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.rewritten import rewritten
 from traceweave.cli import main
 from traceweave.cli.ingest import read_and_tell
 from traceweave.explorer.opening import Opening
@@ -158,15 +159,17 @@ def test_who_wants_no_verdict_gets_no_look(
 def test_ranks_whose_recordings_begin_at_different_steps_are_looked_at_where_all_are(
     fixtures: Path, tmp_path: Path
 ) -> None:
-    traces = tmp_path / "traces"
-    shutil.copytree(fixtures / "root_scatters_nccl", traces)
-    path = traces / "rank0.json.gz"
-    trace = json.loads(gzip.decompress(path.read_bytes()))
-    marks = [e for e in trace["traceEvents"] if e["name"].startswith("ProfilerStep#")]
-    numbers = sorted({int(e["name"].partition("#")[2]) for e in marks})
-    for event in marks:  # as if one more step had come before those of rank 0
-        event["name"] = f"ProfilerStep#{int(event['name'].partition('#')[2]) + 1}"
-    path.write_bytes(gzip.compress(json.dumps(trace).encode()))
+    numbers: set[int] = set()
+
+    def renumber(trace: dict[str, Any]) -> None:
+        """As if one more step had come before those of rank 0."""
+        for event in trace["traceEvents"]:
+            if event["name"].startswith("ProfilerStep#"):
+                number = int(event["name"].partition("#")[2])
+                numbers.add(number)
+                event["name"] = f"ProfilerStep#{number + (trace['distributedInfo']['rank'] == 0)}"
+
     looks = Looks()
+    traces = rewritten(fixtures / "root_scatters_nccl", tmp_path / "traces", renumber)
     ingest(traces, tmp_path / "run.duckdb", first_look=looks)
-    assert looks.steps == [numbers[1:3]]
+    assert looks.steps == [sorted(numbers)[1:3]]

@@ -13,6 +13,7 @@ import pytest
 
 from traceweave.sources import kineto
 from traceweave.sources.kineto import first_steps
+from traceweave.sources.kineto.reader import stage_events
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Beginning, Step, Trace
 from traceweave.sources.unpack import ByteStream
@@ -63,6 +64,21 @@ def test_steps_are_those_that_the_file_marks(fixtures: Path) -> None:
     found = [(s.number, s.start_ns / 1000, s.end_ns / 1000) for s in kineto.steps(trace_of(path))]
     assert len(found) == 20
     assert found == [(n, pytest.approx(a), pytest.approx(b)) for n, a, b in marked]
+
+
+def test_what_runs_on_the_device_is_known_by_its_category() -> None:
+    """What may run late is not left out unread: the regular expression and categories.sql agree."""
+    with duckdb.connect() as con:
+        stage_events(con)
+        (device,), (host,) = (
+            con.execute(f"SELECT list(cat) FROM {side}_categories").fetchall()
+            for side in ("device", "host")
+        )
+    found = {
+        cat for (cats,) in (device, host) for cat in cats
+        if first_steps._ON_DEVICE.search(b'"cat": "%b"' % cat.encode())
+    }  # fmt: skip
+    assert found == set(device[0])
 
 
 @pytest.mark.parametrize("name", ["slow_rank_nccl", "root_scatters_nccl", "ddp_gloo_4ranks"])

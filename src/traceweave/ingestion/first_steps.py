@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
@@ -35,7 +35,7 @@ def first_steps(sources: Sequence[Source], jobs: int) -> tuple[list[int], list[S
     traces = [s for s in sources if not s.trace.beside and _begins(s)]
     if not traces or bytes_of(dict(enumerate(traces))) < LONG_BYTES * jobs:
         return None
-    if not all(isinstance(s.format, MarksSteps) and len(s.trace.by_rank) == 1 for s in traces):
+    if not all(len(source.trace.by_rank) == 1 for source in traces):
         return None
     with ThreadPoolExecutor(jobs) as pool:
         marked = list(pool.map(_marked, traces))
@@ -52,11 +52,10 @@ def _begins(source: Source) -> bool:
 
 
 def _marked(source: Source) -> list[Step]:
-    format_ = source.format
-    steps: Iterator[Step] = (
-        format_.steps(source.as_read) if isinstance(format_, MarksSteps) else iter(())
-    )
-    return list(islice(steps, _MOST * _SHARE))
+    """Return the first steps that a file marks; none where its format cannot tell."""
+    if not isinstance(source.format, MarksSteps):
+        return []
+    return list(islice(source.format.steps(source.as_read), _MOST * _SHARE))
 
 
 def _early(source: Source, steps: Sequence[Step], last: int) -> Source:

@@ -41,7 +41,6 @@ LEAST = 4
 SPARE_NS = 20_000.0
 """Ends of one message lie less far apart, beyond what they scatter."""
 
-
 TIGHT_NS = 100_000.0
 """Ends of receives that waited lie less far off their sends', or they are other messages'."""
 

@@ -16,7 +16,6 @@ from traceweave.medians import medians_of_parts, running_median
 DRIFT_LIMIT = 2e-4
 """Clocks of one cluster run at rates closer than this."""
 
-
 ALONE = 0.3
 """Partners end this much nearer to each other than to any call beside them."""
 

@@ -40,7 +40,6 @@ MISNUMBERED = "what ranks did under these sequence numbers contradicts causality
 NO_SEQ = "without sequence number in a group whose other calls have one"
 NO_TIME_FIT = "no call of another rank fits it in order and time"
 
-
 UNMATCHED = "unmatched_collectives"
 """Kind of the rows of ingest_issues about calls that were not matched; the reason follows after a
 colon.

@@ -54,7 +54,6 @@ ALIKE = 31
 CAUSAL = 0.98
 """Share of calls that must end nowhere before they have begun everywhere."""
 
-
 SAMPLE = 400
 """Calls that tell how near ranks are to each other."""
 ENOUGH = 10.0
@@ -290,7 +289,7 @@ def causal_share(whole: Bundle, spare_ns: float) -> float:
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:
     """Ways in which the columns of a bundle, in the order of ranks, may be several groups, as the
-    ends themselves suggest; beside those in which groups lie over ranks (job.layouts)."""
+    ends themselves suggest; beside those in which groups lie over ranks (groups.layouts)."""
     if len(whole.ranks) > 2:
         for members in _clusters(_distances(whole)):
             yield [members, np.setdiff1d(np.arange(len(whole.ranks)), members)]

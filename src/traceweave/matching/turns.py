@@ -21,7 +21,6 @@ from traceweave.matching.outcome import sides
 USUAL = 3
 """How often one message must follow another to be no chance."""
 
-
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
 tie are not known better."""

@@ -111,13 +111,15 @@ def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int,
         go_on()
         rows = read(rank, tick)
         ops = of_rank(host, rank) if host else _timeline(rows.gpu)
+        there = {name: of for name, of in _TABLES.items() if np.any(ops["category"] == of)}
+        if not there:
+            continue
         edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(con, rank, rows)
-        for name, category in _TABLES.items():
-            if np.any(ops["category"] == category):
-                found = _pieces(ops, edges, waits, lost, category)
-                found["rank"] = np.full(len(found["op_id"]), rank)
-                with registered(con, found) as listed:
-                    con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
+        for name, category in there.items():
+            found = _pieces(ops, edges, waits, lost, category)
+            found["rank"] = np.full(len(found["op_id"]), rank)
+            with registered(con, found) as listed:
+                con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
 
 
 def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:

@@ -28,7 +28,8 @@ _STEP = re.compile(
     rb'[^{}]*?"ts"\s*:\s*' + _TIME + rb'\s*,\s*"dur"\s*:\s*' + _TIME + rb"\s*[,}]"
 )
 _START = re.compile(rb'"ts"\s*:\s*' + _TIME)
-_ON_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|gpu_)')
+_ON_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|(?:gpu_)?mem|mtia_ccp)', re.I)
+"""The device's categories of categories.sql."""
 
 PIECE_BYTES = 128 << 10
 """Events are sorted by time, but those of each thread and of the device for themselves, so of such
