@@ -940,6 +940,29 @@ def test_every_rule_is_tried() -> None:
     assert {rule.name for rule in rules()} == {*REAL, *CHANGED, *BY_HAND}
 
 
+@first_at_once()
+@pytest.mark.parametrize(
+    ("beside", "advice"),
+    [
+        # as an OpenMP program on a T4: 50 kernels of one stream, each 4.4 ms after its launch
+        (7, "Not the host nor another stream: look for another process on the GPU (nvidia-smi)"),
+        (8, "Not the host: look for another process on the GPU (nvidia-smi), work that waits for"
+         " events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS"),
+    ],
+)  # fmt: skip
+def test_streams_are_suspected_where_there_are_several(
+    empty_run: duckdb.DuckDBPyConnection, beside: int, advice: str
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 1_000_000), (80_000, 1_000_000))
+    for at in range(0, 1_000_000, 100_000):
+        launch = build.launch(0, (at, at + 5_000))
+        op = (at + 80_000, at + 100_000)
+        build.gpu(0, op, launch=launch, stream=beside if at else 7, step=0)
+    assert found_by(build.con, "device_delay")["device_delay"]["advice"] == advice
+
+
 # what was wrong: 'look for another process on the GPU'
 @nightly
 def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found_in: Found) -> None:
