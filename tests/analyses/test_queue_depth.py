@@ -48,7 +48,7 @@ def test_a_graph_counts_once_and_work_before_its_call_never_makes_it_negative(
     build.gpu(0, (90, 95))
     [row] = rows(build.con, "queue_depth")
     assert (row["launches"], row["depth_max"], row["window_ns"]) == (2, 1, 50)
-    assert (row["unlaunched"], row["note"]) == (1, "launches of 1 ops are not in the trace")
+    assert (row["unlaunched"], row["note"]) == (1, "no launch is in the trace of 1 op")
 
 
 def test_streams_have_their_own_queues(build: Builder) -> None:

@@ -940,6 +940,29 @@ def test_every_rule_is_tried() -> None:
     assert {rule.name for rule in rules()} == {*REAL, *CHANGED, *BY_HAND}
 
 
+@first_at_once()
+@pytest.mark.parametrize(
+    ("beside", "advice"),
+    [
+        # as an OpenMP program on a T4: 50 kernels of one stream, each 4.4 ms after its launch
+        (7, "Not the host nor another stream: look for another process on the GPU (nvidia-smi)"),
+        (8, "Not the host: look for another process on the GPU (nvidia-smi), work that waits for"
+         " events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS"),
+    ],
+)  # fmt: skip
+def test_streams_are_suspected_where_there_are_several(
+    empty_run: duckdb.DuckDBPyConnection, beside: int, advice: str
+) -> None:
+    build = Builder(empty_run)
+    build.rank(0)
+    build.step(0, 0, (0, 1_000_000), (80_000, 1_000_000))
+    for at in range(0, 1_000_000, 100_000):
+        launch = build.launch(0, (at, at + 5_000))
+        op = (at + 80_000, at + 100_000)
+        build.gpu(0, op, launch=launch, stream=beside if at else 7, step=0)
+    assert found_by(build.con, "device_delay")["device_delay"]["advice"] == advice
+
+
 # what was wrong: 'look for another process on the GPU'
 @nightly
 def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found_in: Found) -> None:
@@ -1008,6 +1031,8 @@ def test_arguments_of_copies_are_not_read_where_names_say_which_memory(
         ("aten::copy_", 3, "Remove .item(), .cpu()", "CUDA graphs,"),
         # what was wrong: "remove .item()" of a loop that only copies its batches, in a real trace
         ("to the GPU", 3, "Most of the waiting is in copies to the GPU: pin_", "CUDA graphs,"),
+        # what was wrong: so was cuDNN's search, which copies 112 bytes first, in a real trace
+        ("to the GPU, then kernels", 1, "Most of the waiting is in aten::cudnn_", "Launch sooner:"),
         ("c10d::barrier", 3, "Most of the waiting is in c10d::barrier", "CUDA graphs,"),
     ],
 )
@@ -1019,7 +1044,10 @@ def test_advice_fits_what_waits_and_what_repeats(
     build.rank(0)
     build.step(0, 0, (0, runs * 100_000), (0, runs * 100_000))
     for begin in range(0, runs * 100_000, 100_000):
-        name = "aten::copy_" if inside == "to the GPU" else inside
+        name = {
+            "to the GPU": "aten::copy_",
+            "to the GPU, then kernels": "aten::cudnn_convolution",
+        }.get(inside, inside)
         around = build.host(0, (begin, begin + 41_000), name)
         if inside.startswith("c10d::"):
             name = "record_param_comms"
@@ -1027,8 +1055,9 @@ def test_advice_fits_what_waits_and_what_repeats(
         within = (begin + 1_000, begin + 40_500)
         build.host(0, within, "cudaEventSynchronize", "runtime", 1, parent_id=around, step=0)
         for at, name in ((0, "a"), (60_000, "b"), (90_000, "c")):
-            is_copy = inside == "to the GPU" and at == 0
-            call = build.launch(0, (begin + at, begin + at + 500), parent_id=around)
+            is_copy = inside.startswith("to the GPU") and at == 0
+            own = around if at == 0 or inside.endswith("kernels") else None
+            call = build.launch(0, (begin + at, begin + at + 500), parent_id=own)
             op = (begin + at + 500, begin + at + (40_000 if at == 0 else 9_000))
             kind, of = ("memory", {"copy_kind": "HtoD"}) if is_copy else ("compute", {})
             build.gpu(0, op, kind, name, launch=call, **of)
@@ -1038,6 +1067,7 @@ def test_advice_fits_what_waits_and_what_repeats(
     found = found_by(build.con, "sync_bound", "launch_bound")
     assert found["sync_bound"]["advice"].startswith(sync)
     assert found["launch_bound"]["advice"].startswith(launch)
+    assert ("Warm up before recording" in found["sync_bound"]["advice"]) == (runs == 1)
 
 
 # what was wrong: a pause of one rank in every second step was a matter of the beginning

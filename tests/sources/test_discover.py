@@ -201,6 +201,16 @@ def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
     assert found.notes == ("trace.json: no rank in the trace or its name; it is taken as rank 0",)
 
 
+def test_the_number_of_a_host_is_not_a_rank(tmp_path: Path) -> None:
+    """torch names files HOST_PID; a recording of 2023 called rank 135128 what is host r135128."""
+    alone, both = tmp_path / "alone", tmp_path / "both"
+    for path, host in ((alone, "r135128"), (both, "gpu-worker-12"), (both, "r1")):
+        write(path / f"{host}_7.1698957662168769395.pt.trace.json", host=host, pid=7)
+    assert list(ranks_of(look(alone)).values()) == [[0]]
+    with pytest.raises(InputError, match=r"no rank in gpu-worker-12_7.*, r1_7"):
+        look(both)
+
+
 def test_a_trace_without_rank_among_several_is_an_error_with_both_ways_out(tmp_path: Path) -> None:
     write(tmp_path / "rank0.json", rank=0)
     write(tmp_path / "other.json")

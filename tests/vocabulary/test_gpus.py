@@ -8,7 +8,8 @@ from traceweave.vocabulary.gpus import find_links, find_peak, links, peaks
 OTHERS = (
     "NVIDIA A10G", "NVIDIA A100X", "NVIDIA H100 64GB", "NVIDIA H20-3e", "NVIDIA L40", "RTX A4000",
     "NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 D", "NVIDIA GeForce RTX 4090 Laptop GPU",
-    "NVIDIA RTX 6000D", "Quadro RTX 6000", "AMD Radeon Graphics", "AMD Instinct MI300A", "",
+    "NVIDIA GeForce RTX 3060 Ti", "NVIDIA GeForce RTX 3060 Laptop GPU", "NVIDIA RTX 6000D",
+    "NVIDIA GeForce RTX 2080", "Quadro RTX 6000", "AMD Radeon Graphics", "AMD Instinct MI300A", "",
 )  # fmt: skip
 
 

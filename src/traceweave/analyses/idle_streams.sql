@@ -77,7 +77,7 @@ SELECT
     unlaunched,
     CASE
         WHEN unlaunched = ops THEN 'no launch is in the trace: host_wait cannot be distinguished'
-        WHEN unlaunched > 0 THEN 'launches of ' || unlaunched || ' ops are not in the trace'
+        WHEN unlaunched > 0 THEN 'no launch is in the trace of ' || tw_about(unlaunched, 'op')
     END AS note
 FROM summed
 ORDER BY rank, device, stream

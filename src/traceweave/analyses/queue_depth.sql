@@ -67,7 +67,7 @@ SELECT
     s.blocked_launches,
     s.blocked_ns,
     s.unlaunched,
-    CASE WHEN s.unlaunched > 0 THEN 'launches of ' || s.unlaunched || ' ops are not in the trace' END AS note
+    CASE WHEN s.unlaunched > 0 THEN 'no launch is in the trace of ' || tw_about(s.unlaunched, 'op') END AS note
 FROM stretches AS s
 LEFT JOIN clock_spans AS k ON k.rank = s.rank AND s.start_ns >= k.from_local_ns AND s.start_ns < k.until_local_ns
 ORDER BY s.rank, device, stream, interval_start_ns

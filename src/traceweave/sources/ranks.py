@@ -189,7 +189,8 @@ def _below_common(traces: Sequence[Trace]) -> list[PurePath]:
 
 
 def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
-    rank = rank_in_name(names)
+    # torch names files HOST_PID: r135128 and gpu-worker-12 are hosts there
+    rank = rank_in_name([name.removeprefix(f"{trace.processes[0].host}_") for name in names])
     if rank is None:
         return trace
     own = _ranks(trace)

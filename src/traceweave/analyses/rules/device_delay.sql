@@ -11,8 +11,12 @@ SELECT
     f.scenario,
     i.opening || ' although work was launched, longer than the usual start latency' || i.details AS evidence,
     -- numbers of devices are those inside a process: the same one twice is no proof that ranks share a GPU
-    'Not the host: ' || CASE WHEN (SELECT count(*) > count(DISTINCT (host, device)) FROM ranks WHERE device IS NOT NULL) THEN 'see that every rank has a GPU of its own. Else look for' ELSE 'look for' END
-    || ' another process on the GPU' || CASE WHEN p.is_cuda
-        THEN ' (nvidia-smi), work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
+    'Not the host' || CASE WHEN s.are_several THEN '' ELSE ' nor another stream' END || ': '
+    || CASE WHEN (SELECT count(*) > count(DISTINCT (host, device)) FROM ranks WHERE device IS NOT NULL) THEN 'see that every rank has a GPU of its own. Else look for' ELSE 'look for' END
+    || ' another process on the GPU' || CASE WHEN p.is_cuda THEN ' (nvidia-smi)' ELSE '' END
+    -- events are those of other streams
+    || CASE WHEN NOT s.are_several THEN '' WHEN p.is_cuda
+        THEN ', work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
+CROSS JOIN (SELECT count(DISTINCT (rank, device, stream)) > count(DISTINCT (rank, device)) AS are_several FROM gpu_ops) AS s
 WHERE i.cause = 'device_delay' AND NOT i.is_blamed

@@ -21,12 +21,19 @@ called AS MATERIALIZED (
     FROM copies AS c JOIN host_ops AS h USING (op_id)
 ),
 -- what an operator copies; a range around a loop copies all sorts
-within AS (
+copying AS MATERIALIZED (
     SELECT c.parent_id, min(c.copy_kind) AS copy_kind, bool_or(c.can_stall) AS can_stall
     FROM called AS c JOIN host_ops AS p ON p.op_id = c.parent_id
     WHERE p.kind = 'op' OR starts_with(p.name, 'aten::')
     GROUP BY c.parent_id
     HAVING min(c.copy_kind) = max(c.copy_kind)
+),
+-- where kernels follow what it copies to the device, it waits for them: cuDNN as it tries its algorithms
+within AS (
+    FROM copying WHERE copy_kind = 'DtoH' OR parent_id NOT IN (
+        SELECT h.parent_id FROM gpu_ops AS g JOIN host_ops AS h ON h.op_id = g.launch_op_id
+        WHERE g.kind = 'kernel' AND h.parent_id IN (SELECT parent_id FROM copying)
+    )
 ),
 -- few of all calls: what is around them is looked up for these alone
 calls AS MATERIALIZED (
