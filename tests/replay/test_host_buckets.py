@@ -11,6 +11,7 @@ from tests.marks import first_at_once, nightly
 from tests.replay.by_hand import US
 from traceweave.replay.model import Model
 from traceweave.replay.rank_graph import _finished_between
+from traceweave.replay.rows import NONE
 
 PERIOD = 200
 
@@ -272,3 +273,24 @@ def test_a_range_of_gloo_may_end_late(
     model = Model(empty_run)
     after, _ = model.step("rank=0 kind=compute like=fastest")
     assert (model.measured - after) / US == pytest.approx(gain, abs=1)
+
+
+def test_of_two_sums_in_flight_the_one_that_ends_nearer_was_waited_for() -> None:
+    """As in ddp_gloo_straggler: who goes on after 45 ms waited for the sum whose range ends 0.1 ms
+    later, and then for the one that ends 1.6 ms later."""
+    ms = 1_000_000
+    cpu = {
+        "chain": [0, 0, 0],
+        "start_ns": [0, 50 * ms, 52 * ms],
+        "end_ns": [5 * ms, 51 * ms, 60 * ms],
+    }
+    comm = {
+        "start_ns": [3 * ms, 4 * ms],
+        "called": [2 * ms, 3 * ms],
+        "end_ns": [50 * ms + ms // 10, 51 * ms + 6 * ms // 10],
+        "caller": [0, 0],
+        "together": [NONE, NONE],
+    }
+    columns = ({name: np.array(of) for name, of in table.items()} for table in (cpu, comm))
+    source, target = _finished_between(*columns)
+    assert (source.tolist(), target.tolist()) == ([0, 1], [1, 2])

@@ -306,7 +306,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     ended = np.searchsorted(comm["end_ns"][by_end], start, side="right")
     found = np.full(len(free), -1)
     late = np.maximum(EARLY_NS, (start - free) // IN_LATE)
-    for place, early in ((ended - 1, 0), (ended, late)):  # of two in flight the one that ends nearer
+    # of two in flight the one that ends nearer
+    for place, early in ((ended - 1, 0), (ended, late)):
         one = by_end[np.clip(place, 0, len(by_end) - 1)]
         end, together = comm["end_ns"][one], comm["together"][one]
         came = (place == ended) & (together > free) & (together <= start)

@@ -26,9 +26,7 @@ NONE = -(2**62)
 FEW_NODES = 2_000_000
 """Of a small run: its rows and its graph take some 100 bytes for each."""
 
-TIMES = frozenset(
-    {"start_ns", "end_ns", "called", "together", "device_start_ns", "device_end_ns"}
-)
+TIMES = frozenset({"start_ns", "end_ns", "called", "together", "device_start_ns", "device_end_ns"})
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
 _ORIGIN = """
