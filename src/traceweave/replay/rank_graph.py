@@ -293,7 +293,7 @@ def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     """Return pairs of a collective and the operator before which it ended: the last one that had
-    when the operator began, or else the next one that did soon after.
+    when the operator began, or that did soon after, or else the next one.
 
     Where cores are busy a range ends late, when its thread has one again. Who did nothing while the
     last member came, and for longer than the range is late, waited for it too.
@@ -303,16 +303,17 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     by_end = np.argsort(comm["end_ns"], kind="stable")
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     start, free = cpu["start_ns"], np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
-    ended = np.searchsorted(comm["end_ns"][by_end], start, side="right")
-    found = np.full(len(free), -1)
-    late = np.maximum(EARLY_NS, (start - free) // IN_LATE)
-    # of two in flight the one that ends nearer
-    for place, early in ((ended - 1, 0), (ended, late)):
+    idle, ends, found = start - free, comm["end_ns"][by_end], np.full(len(free), -1)
+    ended, soon = (
+        np.searchsorted(ends, start + early, side="right") - 1 for early in (0, EARLY_NS)
+    )
+    # of those that end at once the last was waited for, of two far apart the nearer
+    for place in (ended, soon, soon + 1):
         one = by_end[np.clip(place, 0, len(by_end) - 1)]
         end, together = comm["end_ns"][one], comm["together"][one]
-        came = (place == ended) & (together > free) & (together <= start)
+        late = np.where((together > free) & (together <= start), idle, idle // IN_LATE)
         waits = (place >= 0) & (place < len(by_end)) & (end > free)
-        waits &= end <= start + np.where(came, np.maximum(early, start - free), early)
+        waits &= end <= start + np.maximum(late, EARLY_NS)
         waits &= comm["called"][one] < start  # for one that it asks for it does not wait
         found = np.where((found < 0) & waits, one, found)
     target = np.flatnonzero(found >= 0)
