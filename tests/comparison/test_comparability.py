@@ -24,7 +24,7 @@ RUN = Facts(
     profilers=("PyTorch Profiler",), formats=("kineto",), backends=("nccl",),
     nccl_versions=("2.28.9",), settings=(("NCCL_ALGO", "Ring"), ("torch", "2.11")),
     step_sources=("ProfilerStep",), steps_counted=4, steps_marked=6, extras=("input shapes",),
-    tick_ns=1, arithmetic=("bf16",), compute={"gemm": 90.0, "norm": 10.0},
+    tick_ns=1, arithmetic=("bf16",), messages=("bfloat16",), compute={"gemm": 90.0, "norm": 10.0},
     operators={"aten::mm": 4.0, "aten::add": 4.0}, collectives={"all_reduce": 8.0}, matched=1.0,
 )  # fmt: skip
 OTHER_KERNELS = {"gemm_fp8": 95.0, "norm": 5.0}
@@ -62,6 +62,8 @@ OTHER_OPERATORS = {"aten::conv2d": 4.0, "aten::add": 4.0}
             "with care",
         ),
         ({"arithmetic": ("fp32",)}, "arithmetic", "with care"),
+        # what was wrong: gradients summed in double took twice as long, and nothing said why
+        ({"messages": ("double",)}, "numbers sent", "with care"),
         ({"collectives": {"all_gather": 8.0}}, "collectives in common", "with care"),
         ({"in_part": (1,)}, "files read", "with care"),
         ({"matched": 0.95}, "collectives matched", "comparable"),
@@ -89,13 +91,15 @@ def test_every_fact_by_itself(change: dict[str, Any], fact: str, verdict: str) -
 
 
 def test_what_neither_run_says_is_named_or_left_out() -> None:
-    unknown = replace(RUN, world_size=None, hosts=(), nccl_versions=(), arithmetic=(), settings=())
+    unknown = replace(
+        RUN, world_size=None, hosts=(), nccl_versions=(), arithmetic=(), messages=(), settings=()
+    )
     found = compare_facts(unknown, unknown)
     assert found.sentences == (
         "Comparable: nothing that was recorded speaks against it.",
         "Not known of both runs: world size.",
     )
-    never = {"hosts", "NCCL version", "arithmetic", "versions and switches"}
+    never = {"hosts", "NCCL version", "arithmetic", "numbers sent", "versions and switches"}
     assert not never & {one.fact for one in found.facts}
 
 

@@ -40,3 +40,35 @@ def test_what_one_rank_does_more_often_is_named(
     assert found["cost_ns"] == pytest.approx(30 * MS, rel=0.01)
     more = ". Rank 1 runs aten::sort 4 times, 24.0 ms in every step; the others 6.00 ms at the"
     assert (more in found["evidence"]) == (sorts == 4)
+
+
+# what was wrong: to look for evaluation and checkpoints, and of the compiler half its time
+def test_a_rank_that_compiles_in_a_step_is_told(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """All multiply for 20 ms before a sum; in one step of eight rank 1 compiles for 80 ms first,
+    which is 10 ms of the mean step, for the others too."""
+    build = Builder(empty_run)
+    build.world(2)
+    at = 0
+    for step in range(8):
+        each, spans, compiles = {}, {}, 80 * MS if step == 3 else 0
+        end = at + compiles + 25 * MS
+        for rank in range(2):
+            now = at
+            if rank == 1 and compiles:
+                span = (now, now + compiles)
+                build.host(rank, span, "compile_fx_inner (dynamo_timed)", step=step)
+                now += compiles
+            build.host(rank, (now, now + 20 * MS), "aten::mm", step=step)
+            now += 20 * MS
+            call = build.host(rank, (now, now + 1), "c10d::allreduce_", step=step)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            spans[rank] = (now + 2, end)
+            build.step(rank, step, (at, end + 20 * MS))
+            build.host(rank, (end, end + 20 * MS), "aten::add_", step=step)
+        build.collective(spans, step=step, each=each)
+        at = end + 20 * MS
+    found = found_by(build.con, "imbalance", "compilation")
+    assert "There rank 1 compiles code. Without it" in found["imbalance"]["evidence"]
+    assert found["imbalance"]["advice"].startswith("Let all ranks compile before the loop")
+    for one in found.values():
+        assert one["cost_ns"] == pytest.approx(10 * MS, rel=0.01)

@@ -72,18 +72,66 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
     assert found["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
 
 
+# what was wrong: to look for other load on its cores, and of a single call to divide work
+@pytest.mark.parametrize(
+    ("inside", "calls", "types", "evidence", "advice"),
+    [
+        (None, ((10,), (60,)), ("float", "double"), " aten::mm are of type double, those of the"
+         " others are not", "Look for what makes the numbers of rank 1 another type"),
+        (None, ((10,), (60,)), ("float", "float"), "Rank 1 runs aten::mm once, 60.0 ms", "Look for"
+         " other load"),
+        (None, ((1, 1), (1, 1, 58)), ("float", "float"), "Rank 1 runs aten::mm 3 times, 60.0 ms",
+         "Most ranks do not do this"),
+        (None, ((10, 10), (10,) * 6), ("float", "float"), "Rank 1 runs aten::mm 6 times, 60.0 ms",
+         "Divide the work evenly, or leave out what only this rank has to do"),
+        ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ((), (30, 30)),
+         ("float", "double"), "is in 'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__'",
+         "Rank 1 makes its batches in its steps: give its loader workers (num_workers)"),
+    ],
+)  # fmt: skip
+def test_what_a_rank_computes_longer_in_is_told(
+    empty_run: duckdb.DuckDBPyConnection,
+    inside: str | None, calls: tuple[tuple[int, ...], ...], types: tuple[str, str],
+    evidence: str, advice: str,
+) -> None:  # fmt: skip
+    """Products of each rank before a sum, by their lengths in ms: another type of numbers, a long
+    call that is no share of the others' work, a share, and what a loader without workers does."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(8):
+        at, asked = step * 200 * MS, {}
+        for rank, own in enumerate(calls):
+            until, args = at + 1, json.dumps({"Input Dims": [[8, 8]], "Input type": [types[rank]]})
+            for number, length in enumerate(own):
+                span = (until, until + length * MS)
+                name = ("aten::sort", "aten::stack")[number] if inside else "aten::mm"
+                build.host(rank, span, name, depth=1, step=step, args=args)
+                until = span[1]
+            if inside and own:
+                build.host(rank, (at + 1, until), inside, "annotation", step=step)
+            asked[rank] = until
+        end = _sum(build, step, asked)
+        for rank in range(2):
+            build.step(rank, step, (at, at + 200 * MS))
+            build.host(rank, (end, at + 200 * MS), "aten::add_", step=step)
+    found = found_by(build.con, "straggler", replay_ops=0)["straggler"]
+    assert found["ranks"] == [1]
+    assert evidence in found["evidence"]
+    assert found["advice"].startswith(advice)
+
+
 # what was wrong: nothing named where copies were 49 % of the cost, and to look for other load
 @nightly
 def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
-    """Rank 1 copies four times for 10 ms each where rank 0 does once for 1, in a range that both
-    have; a product in it takes 50 ms longer as well, which says where, not why."""
+    """Rank 1 copies four times for 10 ms each where rank 0 does once, in a range that both have; a
+    product in it takes 50 ms longer as well, which says where, not why."""
     build = Builder(empty_run)
     build.world(2)
     for step in range(8):
         at, asked = step * 200 * MS, {}
-        for rank, (copies, copy, product) in enumerate(((1, 1, 20), (4, 10, 70))):
+        for rank, (copies, copy, product) in enumerate(((1, 10, 20), (4, 10, 70))):
             until = at + (copies * copy + product) * MS
             build.host(rank, (at, until), "forward", "annotation", step=step)
             for number in range(copies):

@@ -271,8 +271,13 @@ def _same_operators(base: Facts, new: Facts) -> bool:
 
 
 def _arithmetic(base: Facts, new: Facts) -> Fact | None:
-    limits = "kernels, their times and the size of messages are those of another precision"
+    limits = "kernels and their times are those of another precision"
     return _if_known("arithmetic", base.arithmetic, new.arithmetic, limits)
+
+
+def _messages(base: Facts, new: Facts) -> Fact | None:
+    limits = "messages have the size of another type"
+    return _if_known("numbers sent", base.messages, new.messages, limits)
 
 
 def _collectives(base: Facts, new: Facts) -> Fact | None:
@@ -416,6 +421,7 @@ _RULES = (
     _compute,
     _arithmetic,
     _collectives,
+    _messages,
     _matched,
     _hosts,
     _backend,

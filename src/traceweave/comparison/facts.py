@@ -45,6 +45,8 @@ class Facts:
     """Calls of operators by name."""
     collectives: dict[str, float]
     """Calls by operation."""
+    messages: tuple[str, ...] = ()
+    """Types of numbers that collectives move."""
     in_part: tuple[int, ...] = ()
     """Ranks whose files end early; how much is missing is not known."""
     doubts: tuple[str, ...] = ()

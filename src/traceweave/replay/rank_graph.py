@@ -293,20 +293,29 @@ def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     """Return pairs of a collective and the operator before which it ended: the last one that had
-    when the operator began, or else that did soon after."""
+    when the operator began, or that did soon after, or else the next one.
+
+    Where cores are busy a range ends late, when its thread has one again. Who did nothing while the
+    last member came, and for longer than the range is late, waited for it too.
+    """
     if not len(comm["end_ns"]) or not len(cpu["chain"]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     by_end = np.argsort(comm["end_ns"], kind="stable")
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
-    free = np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
-    found = np.full(len(free), -1)
-    late = np.maximum(EARLY_NS, (cpu["start_ns"] - free) // IN_LATE)
-    for early in (0, EARLY_NS, late):  # of two in flight the one that ends nearer
-        ended = np.searchsorted(comm["end_ns"][by_end], cpu["start_ns"] + early, side="right")
-        last = by_end[np.maximum(ended - 1, 0)]
-        waits = (ended > 0) & (comm["end_ns"][last] > free)
-        waits &= comm["called"][last] < cpu["start_ns"]  # for one that it asks for it does not wait
-        found = np.where((found < 0) & waits, last, found)
+    start, free = cpu["start_ns"], np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
+    idle, ends, found = start - free, comm["end_ns"][by_end], np.full(len(free), -1)
+    ended, soon = (
+        np.searchsorted(ends, start + early, side="right") - 1 for early in (0, EARLY_NS)
+    )
+    # of those that end at once the last was waited for, of two far apart the nearer
+    for place in (ended, soon, soon + 1):
+        one = by_end[np.clip(place, 0, len(by_end) - 1)]
+        end, together = comm["end_ns"][one], comm["together"][one]
+        late = np.where((together > free) & (together <= start), idle, idle // IN_LATE)
+        waits = (place >= 0) & (place < len(by_end)) & (end > free)
+        waits &= end <= start + np.maximum(late, EARLY_NS)
+        waits &= comm["called"][one] < start  # for one that it asks for it does not wait
+        found = np.where((found < 0) & waits, one, found)
     target = np.flatnonzero(found >= 0)
     return found[target], target
 

@@ -26,7 +26,7 @@ NONE = -(2**62)
 FEW_NODES = 2_000_000
 """Of a small run: its rows and its graph take some 100 bytes for each."""
 
-TIMES = frozenset({"start_ns", "end_ns", "called", "device_start_ns", "device_end_ns"})
+TIMES = frozenset({"start_ns", "end_ns", "called", "together", "device_start_ns", "device_end_ns"})
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
 _ORIGIN = """
@@ -182,7 +182,8 @@ SELECT
     coalesce(k.host_op_id, -1) AS host_op,
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
     coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
-    coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller
+    coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller,
+    coalesce(i.together, {none}) AS together
 FROM (
     SELECT k.*, p.number
     FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
@@ -207,9 +208,11 @@ SELECT
     coalesce(root, -1) AS root, op IN ('broadcast', 'scatter') AS from_root,
     op = 'send_recv' AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
         AS is_staged,
-    dense_rank() OVER (ORDER BY dtype) AS elements
+    dense_rank() OVER (ORDER BY dtype) AS elements,
+    CASE WHEN root IS NULL AND op <> 'send_recv' AND ranks_seen > 1 THEN together END AS together
 FROM collective_instances LEFT JOIN (
-    SELECT collective_id, min(dtype) AS dtype FROM collectives GROUP BY collective_id
+    SELECT collective_id, min(dtype) AS dtype, max(start_ns) AS together
+    FROM collectives GROUP BY collective_id
 ) USING (collective_id);
 """
 

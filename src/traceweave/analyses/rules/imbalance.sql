@@ -44,11 +44,13 @@ steps AS (
 -- no matter of turns: one rank in few steps, and what it then does
 few AS (
     SELECT l.rank, l.steps, l.around, arg_max(format('Rank {} is in ''{}'' for {} {}', l.rank, tw_shortened(r.name), tw_time(r.time_ns), r.which)
-        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does
+        || CASE WHEN r.others_ns > 0 THEN format(', the others {} at the median', tw_time(r.others_ns)) ELSE '' END, r.excess_ns) AS does,
+        coalesce(2 * (SELECT sum(compile_ns) FROM {{ ref('compiling') }} AS k WHERE k.rank = l.rank AND list_contains(l.around, k.step))
+            * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns, FALSE) AS compiles
     FROM (FROM {{ ref('late_in_few') }} ANTI JOIN told USING (rank)) AS l CROSS JOIN {{ ref('steadiness') }} AS s
     LEFT JOIN {{ ref('differences') }} AS r ON r.rank = l.rank AND r.kind = 'range' AND list_has_any(r.steps, l.around) AND 3 * len(r.steps) <= s.steps
         AND 2 * (r.time_ns - r.others_ns) * (SELECT ranks - 1 FROM {{ ref('mean_step') }}) >= l.late_ns / len(l.steps)
-    GROUP BY l.rank, l.steps, l.around
+    GROUP BY l.rank, l.steps, l.around, l.late_ns
 ),
 -- of whom it is mostly, though chance may do that too
 maybe AS (
@@ -97,6 +99,7 @@ found AS (
         i.around,
         tw_which_steps(i.steps, t.every) AS which,
         i.does,
+        i.compiles,
         CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
         CASE WHEN 3 * v.excess_ns >= e.wait_ns - coalesce(k.known_ns, 0)
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
@@ -127,6 +130,7 @@ SELECT
     || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
     || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN maybe IS NOT NULL THEN format(', most for rank {}, which may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
     || CASE
+        WHEN compiles THEN format('There rank {} compiles code', late_rank)
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE
             WHEN is_uneven THEN 'Their compute is uneven'
@@ -139,7 +143,8 @@ SELECT
             CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
     END
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
+    CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
+        WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
         WHEN maybe IS NOT NULL AND NOT is_uneven THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', maybe, maybe)

@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, and calls as long as theirs are at least half of what it takes longer, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
@@ -45,15 +45,19 @@ SELECT
         ELSE ''
     END
     || CASE WHEN b.cause_share < 0.8 THEN format(', in {} of the waiting', tw_percent(b.cause_share)) ELSE '' END
+    || CASE WHEN b.cause = 'compute' THEN coalesce(format('. Its inputs of {} are of type {}, those of the others are not', tw_shortened(y.name), y.type), '') ELSE '' END
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
-        WHEN b.cause = 'compute' AND b.updates THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
+        WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
+        WHEN b.cause = 'compute' AND y.type IS NOT NULL THEN format('Look for what makes the numbers of rank {} another type: a batch, a part of the model, a cast', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
-        WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
+        WHEN b.cause = 'compute' AND d.kind = 'range' AND {{ names('data_loading', 'd.name') }} = 'yes'
+            THEN format('Rank {} makes its batches in its steps: give its loader workers (num_workers), which do so ahead of them', b.rank)
+        WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND (d.others_ns = 0 OR w.is_more)
             THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
@@ -80,6 +84,7 @@ LEFT JOIN (
     )
     QUALIFY row_number() OVER (PARTITION BY rank ORDER BY times_mean DESC, what) = 1
 ) AS x ON x.rank = b.rank
+LEFT JOIN {{ ref('input_types') }} AS y ON y.rank = b.rank
 LEFT JOIN (
     SELECT v.*
     FROM {{ ref('differences') }} AS v JOIN {{ ref('blame') }} AS b ON b.rank = v.rank
@@ -93,8 +98,10 @@ CROSS JOIN LATERAL (
         coalesce(b.cause = 'compute' AND NOT b.sends AND x.times_mean >= 1.1, FALSE) AS is_divided,
         format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
-        -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them
         coalesce(b.cause = 'compute' AND NOT b.sends AND d.kind IN ('kernel', 'operator') AND d.is_always_more
-            AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_share
+            AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more,
+        -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them, nor a call
+        -- that is longer than those of the others
+        is_more AND 2 * (d.count_per_step - d.others_count) * d.others_ns >= d.others_count * (d.time_ns - d.others_ns) AS is_share
 ) AS w
 WHERE b.is_straggler

@@ -8,21 +8,7 @@
 -- column: name VARCHAR | the operator, or the kernel that it launches
 -- column: times_mean DOUBLE | elements of the input that is most uneven / the mean over the ranks
 -- column: steps VARCHAR | the first and the last step in which it has more of that than the mean, as 'step=' has them; NULL: in all of them
-WITH named AS (
-    SELECT DISTINCT name
-    FROM (
-        FROM {{ ref('differences') }} WHERE kind IN ('kernel', 'operator')
-        QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, name) = 1
-    )
-    WHERE rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute')
-),
-calls AS MATERIALIZED (
-    SELECT o.rank, o.step, o.name, h.op_id, h.arguments_hash
-    FROM device_ops AS o
-    LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
-    JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
-    WHERE o.category = 'compute' AND o.name IN (FROM named)
-),
+WITH calls AS NOT MATERIALIZED (FROM {{ ref('input_calls') }}),
 shapes AS (
     SELECT s.arguments_hash, unnest(s.dims) AS dims, generate_subscripts(s.dims, 1) AS place
     FROM (

@@ -47,6 +47,11 @@ SELECT
     ARRAY(
         SELECT DISTINCT kind FROM recording WHERE kind <> 'cut step' ORDER BY kind
     ) AS doubts,
+    -- a type with less than a tenth of the bytes says nothing of the run
+    ARRAY(
+        SELECT dtype FROM collectives WHERE dtype IS NOT NULL
+        GROUP BY dtype HAVING sum(bytes) >= 0.1 * (SELECT sum(bytes) FROM collectives) ORDER BY dtype
+    ) AS messages,
     -- with one rank there is nothing to match
     CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN
         (SELECT avg(CASE WHEN collective_id IN (SELECT collective_id FROM collective_instances WHERE ranks_seen > 1) THEN 1 ELSE 0 END)

@@ -1,0 +1,24 @@
+-- shared: input_calls | the calls of what stragglers that compute longer take most longer for, over all ranks
+-- grain: one row per operator, or kernel whose operator is known
+-- needs: host_ops, ref('blame')
+-- param: min_share
+-- param: straggler_factor
+-- param: straggler_chance
+-- column: rank INTEGER | global rank
+-- column: step BIGINT | step of it; NULL: in none
+-- column: name VARCHAR | the operator, or the kernel that it launches
+-- column: op_id BIGINT | the operator in host_ops
+-- column: arguments_hash BIGINT | that of its arguments
+WITH named AS (
+    SELECT DISTINCT name
+    FROM (
+        FROM {{ ref('differences') }} WHERE kind IN ('kernel', 'operator')
+        QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, name) = 1
+    )
+    WHERE rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute')
+)
+SELECT o.rank, o.step, o.name, h.op_id, h.arguments_hash
+FROM device_ops AS o
+LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
+JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
+WHERE o.category = 'compute' AND o.name IN (FROM named)

@@ -1,0 +1,27 @@
+-- shared: input_types | types of numbers that of all ranks only a straggler has among the inputs of what it takes longer for
+-- grain: one row per rank that has one, in at least half of its calls, where types are recorded and all ranks run it, no rank twice as often as another
+-- needs: host_ops, ref('blame')
+-- param: min_share
+-- param: straggler_factor
+-- param: straggler_chance
+-- column: rank INTEGER | global rank
+-- column: name VARCHAR | the operator, or the kernel that it launches
+-- column: type VARCHAR | that type, as recorded
+WITH typed AS (
+    SELECT h.arguments_hash, unnest(list_distinct(list_filter(TRY_CAST(h.args -> 'Input type' AS VARCHAR[]), lambda type: type <> '' AND NOT starts_with(type, 'Scalar')))) AS type
+    FROM (SELECT arguments_hash, min(op_id) AS op_id FROM {{ ref('input_calls') }} GROUP BY arguments_hash) AS c JOIN host_ops AS h USING (op_id)
+),
+called AS (
+    SELECT
+        rank, name, count(*) AS calls,
+        count(*) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AND max(count(*)) OVER (PARTITION BY name) < 2 * min(count(*)) OVER (PARTITION BY name) AS is_common
+    FROM {{ ref('input_calls') }}
+    GROUP BY rank, name
+),
+counted AS (
+    SELECT rank, name, type, count(*) AS calls FROM {{ ref('input_calls') }} JOIN typed USING (arguments_hash) GROUP BY rank, name, type
+)
+SELECT c.rank, c.name, c.type
+FROM (FROM counted QUALIFY count(*) OVER (PARTITION BY name, type) = 1) AS c JOIN called AS n USING (rank, name)
+WHERE n.is_common AND 2 * c.calls >= n.calls
+QUALIFY row_number() OVER (PARTITION BY c.rank ORDER BY c.calls DESC, c.name, c.type) = 1
