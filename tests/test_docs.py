@@ -101,6 +101,23 @@ def test_tables_have_a_head() -> None:
             assert re.fullmatch(r"[| :-]+", [*table.splitlines(), ""][1]), f"{page.name}: {table}"
 
 
+def test_as_many_attacks_are_tried_as_is_said() -> None:
+    trust = (ROOT / "docs" / "trust.md").read_text(encoding="utf-8")
+
+    def rows(name: str) -> list[list[str]]:
+        text = (ROOT / "tests" / "attacks" / name).read_text(encoding="utf-8")
+        return [line.split("\t") for line in text.splitlines() if line and line[0] != "#"]
+
+    hostile = sum(row[1] != "ordinary" for row in rows("statements.tsv")[1:])
+    for said, there in (
+        (r"(\d+) rows of `tests/attacks/files", len(rows("files.tsv")) - 1),
+        (r"(\d+) hostile statements", hostile),
+        (r"(\d+) hostile databases", len(rows("foreign.tsv")) - 1),
+        (r"\((\d+)\s+commands, 20 to 30 files", len(rows("outputs.tsv"))),
+    ):
+        assert re.findall(said, trust) == [str(there)]
+
+
 def test_pages_are_short() -> None:
     """What one can read: 170 kB in all, at most 40 decisions of eight lines."""
     every = [*ROOT.glob("*.md"), *pages()]

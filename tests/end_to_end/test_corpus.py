@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 import traceweave
-from tests.conftest import Recorded
+from tests.conftest import DatabaseOf, Recorded
 from tests.marks import at_once, nightly
 from traceweave.api import Run
 from traceweave.errors import InputError
@@ -52,6 +52,16 @@ def check_every_event(run: Run) -> None:
             for which in (HOST, GPU)
         )
         assert found == ["ok", len(events), len(events), True, host, gpu], path
+
+
+@nightly
+@pytest.mark.parametrize("name", ["hta_pair_nccl2", "diff_control", "nanogpt_8xh100"])
+def test_a_database_takes_a_quarter_of_the_raw_json(
+    corpus: Path, database_of: DatabaseOf, name: str
+) -> None:
+    folder = corpus / "kineto" / name
+    raw = sum(len(gzip.decompress(path.read_bytes())) for path in folder.glob("*.gz"))
+    assert database_of(folder).stat().st_size <= 0.25 * raw
 
 
 @nightly

@@ -88,6 +88,14 @@ CASES: list[tuple[Job, int, tuple[int, ...], dict[str, float]]] = [
     # what failed: messages of which only the host's operations say what they are tied no clocks,
     # and those launched before the window, one in fifteen, were matched with nothing
     (replace(BARE_PIPELINE, capture=replace(BARE_PIPELINE.capture, lost=0.02)), 1, (), MATCHED),
+    # what the benchmarks say of other jobs: synchronous calls, exports without payloads, messages
+    # that NCCL may buffer, and pipelines whose hosts step, complete and without a rank
+    (job_named("tpdp/bare/inline, world", steps=12), 1, (), MATCHED),
+    (job_named("tpdp/nsys default/steady", steps=12), 1, (), MATCHED),
+    (job_named("pp/nsys default/steady"), 1, (), MATCHED),
+    (job_named("pp/seq/small messages"), 1, (), MATCHED | {"all_": 0.95}),
+    (job_named("pp/bare/batched steps"), 1, (), {"all_": 0.93, "any_": 0.93}),
+    (job_named("pp/bare/batched steps"), 2, (9,), {"all_": 0.7, "any_": 0.7}),
 ]  # fmt: skip
 
 

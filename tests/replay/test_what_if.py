@@ -397,6 +397,17 @@ def test_a_host_bound_run_gains_by_its_launches(recorded: Recorded) -> None:
 
 
 @nightly
+@pytest.mark.parametrize(
+    ("name", "gone_ms", "halved_ms"), [("megatron_tp8", 409.4, 297.2), ("nanogpt_8xh100", 9.5, 8.9)]
+)
+def test_faster_hosts_gain_what_the_guide_says(
+    recorded: Recorded, name: str, gone_ms: float, halved_ms: float
+) -> None:
+    rows = recorded(f"kineto/{name}").what_if("kind=launch times=0", "kind=launch times=0.5")
+    assert (rows["gain_ns"][:2] / 1e6).tolist() == pytest.approx([gone_ms, halved_ms], abs=0.06)
+
+
+@nightly
 def test_a_step_measured_on_the_host_keeps_the_pace_of_the_device(recorded: Recorded) -> None:
     run = recorded("kineto/nanogpt_8xh100")
     twice, free, both = run.what_if("kind=compute times=2", "kind=launch times=0")[

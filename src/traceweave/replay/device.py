@@ -12,7 +12,6 @@ from traceweave.replay.nodes import EDGE_KINDS, FREE, STREAM_WAIT
 from traceweave.replay.rows import COPIES, NONE, Columns
 from traceweave.replay.streams import (
     PROMPT_NS,
-    SLOP_NS,
     Records,
     Streams,
     Waits,
@@ -124,7 +123,7 @@ def stream_waits(
     elif len(streams.begins) > 1:
         unlaunched = replace(order, launched=np.zeros_like(order.launched))
         seen = waits_by_place(streams, _ready(streams.gpu, unlaunched, told))
-    fits = in_time(seen, streams.gpu, max(tolerance, SLOP_NS))
+    fits = in_time(seen, streams.gpu, max(tolerance, streams.slop))
     every = Waits.joined(told, Waits(seen.source[fits], seen.target[fits]))
     return every, max(len(every) - len(recorded), 0)
 

@@ -14,17 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import INNER, NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.rows import COMPUTES, INNER, NONE, RECORD, WAIT, Columns, positions
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
 
 SLOP_NS = 2_000
 """Times of ops of one device are no better than this against each other."""
+
+MOST_SLOP_NS = 200_000
+"""The same where ops are stretches of many kernels, taken down by the training loop: by SLOP_NS
+alone two published jobs are slowed down by 1.246 and 2.138, not by 1.179 and 1.973."""
 
 IDLE_NS = 3_000
 """An op that starts this much later than all known edges allow waits for something else."""
@@ -67,6 +72,13 @@ class Streams:
         sizes = self.ends - self.begins
         self.main = int(np.argmax(sizes)) if len(sizes) else -1
         """The stream with most ops, by number."""
+
+    @cached_property
+    def slop(self) -> int:
+        """By how much times may contradict each other, ns: little where ops are short."""
+        length = (self.gpu["end_ns"] - self.gpu["start_ns"])[self.gpu["category"] == COMPUTES]
+        usual = float(np.median(length)) if len(length) else 0
+        return int(np.clip(usual / 500, SLOP_NS, MOST_SLOP_NS))
 
     def ranges(self) -> Iterator[tuple[int, int]]:
         """Yield first op and end of every stream."""
@@ -254,13 +266,13 @@ def waits_by_place(streams: Streams, ready: Ints) -> Waits:
 
     Of each stream the op that ended right before another began, and if none did the one that ended
     last: at the same places of at least half of all steps, and contradicted by none by more than
-    SLOP_NS.
+    `slop`.
     """
     start = streams.gpu["start_ns"]
     late = np.flatnonzero(start - ready > IDLE_NS)
     ended = _ended_before(streams, late)
     known = (ended >= 0) & (_end(streams, ended) > ready[late])
-    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + SLOP_NS)
+    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + streams.slop)
     last = known & (_end(streams, ended) == np.max(_end(streams, ended), axis=0, initial=NONE))
     stream, row = np.nonzero(np.where(prompt.any(axis=0), prompt, last))
     seen = Waits(ended[stream, row], late[row])
@@ -275,7 +287,7 @@ def _ended_before(streams: Streams, ops: Ints) -> Ints:
     found = np.full((len(streams.begins), len(ops)), -1)
     for stream, (begin, end) in enumerate(streams.ranges()):
         ends = np.maximum.accumulate(gpu["end_ns"][begin:end])
-        place = np.searchsorted(ends, gpu["start_ns"][ops] + SLOP_NS, side="right") - 1
+        place = np.searchsorted(ends, gpu["start_ns"][ops] + streams.slop, side="right") - 1
         other = (place >= 0) & ((ops < begin) | (ops >= end))
         found[stream] = np.where(other, begin + place, -1)
     return found
@@ -316,7 +328,7 @@ def _in_all_steps(seen: Waits, streams: Streams, least: float) -> Waits:
     keys = keys[:, often >= least]
     sources = member[first[keys[0]].T + keys[1]]
     targets = member[first[keys[2]].T + keys[3]]
-    holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + SLOP_NS, axis=0)
+    holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + streams.slop, axis=0)
     return Waits(sources[:, holds].ravel(), targets[:, holds].ravel())
 
 
