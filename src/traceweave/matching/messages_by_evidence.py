@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise, permutations
+from itertools import permutations
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import Line, match_by_time
+from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.shifts import STEP_NS
@@ -37,8 +37,6 @@ from traceweave.matching.ties import (
 from traceweave.matching.turns import Turns
 from traceweave.medians import running_median
 
-EXACT = Line(0.0, 0.0, 0.0, 0.0)
-"""Both sides are on one time already."""
 TIGHT_NS = 30_000.0
 """Ends of a pair that ties clocks scatter less: computing that always takes equally long between
 two messages, which looks like a clock, varies more.
@@ -112,8 +110,7 @@ class Messages:
         channels = list(self._channels(time, tied=False))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
-        direct = self._direct(tight)
-        found = [c for c in direct if self._confirmed(c, direct, time)]
+        found = [c for c in tight if self._confirmed(c, tight, time)]
         instance = self.instance.copy()
         parts = time.parts()
         for channel in sorted(found, key=lambda c: c.tie.ends_ns):
@@ -126,24 +123,17 @@ class Messages:
         return CommonTime(self.calls, instance, self.same_clock)
 
     def _confirmed(self, channel: Channel, others: list[Channel], time: CommonTime) -> bool:
-        """Whether a second pair ties the same two parts of tied ranks in the same way, where there
-        are pairs as far apart that could: hosts are tied by all of their ranks, chance by one.
+        """Whether no pair ties the same two parts of tied ranks otherwise: hosts are tied by all of
+        their ranks in one way, by chance in several.
         """
-        parts, ranks = time.parts(), set(self.calls.rank[self.index].tolist())
+        parts, ahead = time.parts(), self._ahead(channel, time)
         side = parts[channel.source], parts[channel.target]
-        far = channel.target - channel.source
-        could = [r for r in ranks if r + far in ranks and (parts[r], parts[r + far]) == side]
-        if len(could) < 2:
-            return True
-        ahead = self._ahead(channel, time)
-        alike = {
-            min(other.source, other.target)
+        return not any(
+            abs(way * self._ahead(other, time) - ahead) > STEP_NS
             for other in others
             for way in (1, -1)
             if (parts[other.source], parts[other.target])[::way] == side
-            and abs(way * self._ahead(other, time) - ahead) <= STEP_NS
-        }
-        return len(alike) > 1
+        )
 
     def _ahead(self, channel: Channel, time: CommonTime) -> float:
         """How far the clock of the rank that receives is ahead, by the ends of messages, ns."""
@@ -178,25 +168,7 @@ class Messages:
         """The channels between ranks at a distance at which most others have one: stages lie
         evenly over the ranks of a job, and what meets by chance does not. All distances are
         multiples of one, or it of them.
-
-        What a stage sends on follows what it received, so the two beside one that was not recorded
-        seem to be a pair: none is taken for one where a stage may be missing between all that lie
-        so far apart, or one at a distance of others.
         """
-        ranks = set(self.calls.rank[self.index].tolist())
-        pairs, even = self._even(channels)
-        pairs_at = Counter(high - low for low, high in pairs)
-        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
-        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
-        direct = {high - low for (low, high), hops in near.items() if not hops}
-        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
-        return self._direct(
-            [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
-        )
-
-    def _even(self, channels: list[Channel]) -> tuple[set[tuple[int, int]], set[int]]:
-        """Every two ranks that are known to have met, with those of `channels`, and the distances
-        at which most have."""
         ranks = set(self.calls.rank[self.index].tolist())
         pairs = Turns.of(self.calls, self.index, self.instance).pairs()
         pairs |= {c.pair for c in channels}
@@ -205,39 +177,9 @@ class Messages:
         # where ranks were not recorded, one pair alone may belong to two that are not there
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
-        return pairs, even
-
-    def _direct(self, channels: list[Channel]) -> list[Channel]:
-        """The channels without those that stages between may have passed on: stages that lie as far
-        apart as others that met, of which two never did, and one of which has so many messages
-        that have no other side yet.
-        """
-        pairs, even = self._even(channels)
-        matched = self.instance.copy()
-        for one in channels:
-            matched[one.sent] = matched[one.received] = 0
-        left = Counter(self.calls.rank[self.index[matched[self.index] < 0]].tolist())
-        kept = []
-        for one in channels:
-            low, high = one.pair
-            hops = [n for n in even if n < high - low and (high - low) % n == 0]
-            chains = [range(low, high + 1, n) for n in hops]
-            passed = any(
-                not pairs.issuperset(pairwise(chain))
-                and max(left[rank] for rank in chain[1:-1]) >= len(one.sent)
-                for chain in chains
-            )
-            if not passed:
-                kept.append(one)
-        return kept
-
-    def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
-        """The distances of stages of which none between two ranks was recorded."""
-        if self.complete:
-            return set()
-        far = high - low
-        hops = (n for n in range(1, far // 2 + 1) if far % n == 0)
-        return {n for n in hops if ranks.isdisjoint(range(low + n, high, n))}
+        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
+        kept = {far for far in even if far % main == 0 or main % far == 0}
+        return [c for c in channels if c.target - c.source in kept or c.source - c.target in kept]
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:
         """The channels without messages that come after and before others than elsewhere: a program
