@@ -292,7 +292,7 @@ def _within(
     far = np.maximum.reduceat(np.abs(middle), number)
     if sure:
         same = (np.maximum(far, known) <= SAME_NS) & (count >= PART)
-        return same, same | (far > np.maximum(known, SAME_NS))
+        return same, same | (far > np.maximum(known, HOST_NS))
     limit = np.maximum(np.maximum(HOST_NS, known), np.where(threads, distance[farther], 0.0))
     return far <= limit, np.ones(len(far), np.bool_)
 
