@@ -8,7 +8,7 @@ import pytest
 from tests.marks import nightly
 from tests.traffic import woven
 from traceweave.medians import others_medians
-from traceweave_simulator.traffic_jobs import FSDP, TP_DP, Job, Op, pipeline
+from traceweave_simulator.traffic_jobs import DDP, FSDP, TP_DP, Job, Op, pipeline
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds
 
 
@@ -56,7 +56,16 @@ CASES += [
     Case("tensor x data, two steps at once", replace(TP_DP_16, seed=5), 2),
     Case("hosts nobody named, wander", of(TP_DP, steps=60, wander_apart_us=100, seed=2), 3),
 ]
+# of a pipeline's hosts no rank steps or wanders by itself: ranks nearest to it go with it
+UNNAMED = of(pipeline(4), hosts=4, per_host=4, steps=150)
 CASES += [
+    Case("pipeline, hosts nobody named, step", replace(UNNAMED, jump_us=1000), 2),
+    Case("pipeline, hosts nobody named, wander", replace(UNNAMED, wander_us=100), 2),
+    Case("the same, GPUs apart, step", replace(UNNAMED, gpu_us=4, jump_us=1000), 2),
+]
+CASES += [
+    # two clocks of which one bends: set at once, both bends were given up
+    Case("ring, wander", of(DDP, per_host=8, steps=300, wander_us=100), 1),
     Case("tensor x data, hosts step", plain(program=TP_DP, steps=120, step_apart_us=300), 5),
     Case("tensor x data, hosts wander", plain(program=TP_DP, steps=120, wander_apart_us=100), 6),
     Case("eight ranks a host", plain(hosts=4, per_host=8, steps=200, step_apart_us=300), 2),

@@ -3,8 +3,6 @@ what does not pay."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
@@ -59,7 +57,7 @@ def grown(model: Model) -> Model:
     one.settle(8)
     for way in (add_step, bend, add_steps):
         way(one)
-        one = simpler(without_idle(one))
+        one = without_idle(one)
         one.settle(12)
         place_steps(one)
     return revised(one)
@@ -67,38 +65,28 @@ def grown(model: Model) -> Model:
 
 def revised(model: Model) -> Model:
     """Return the model after every clock that steps was looked at once more, without a bend and all
-    others being known: it may have stepped alone, at another time than those beside it, or not at
-    all."""
-    for unit in range(len(model.fixed)):
-        if all(unit not in step.units for step in model.steps):
-            continue
-        one = model.copied()
-        one.bend_var[unit] = 0.0
-        _without(one, unit)
-        one.settle(6)
-        for _ in range(MOST_STEPS):
-            found = candidate(one, pulls_of(one), unit)
-            if found is None or found[0] < price(one):
-                break
-            set_steps(one, [*one.steps, found[1]])
+    others being known, until none is better: it may have stepped alone, at another time than those
+    beside it, or not at all."""
+    better = True
+    while better:
+        better = False
+        for unit in sorted({unit for step in model.steps for unit in step.units}):
+            one = model.copied()
+            one.bend_var[unit] = 0.0
+            set_steps(one, [step for step in one.steps if step.units != (unit,)])
             one.settle(6)
-            learn_bends(one, 1)
-        place_steps(one)
-        if worth(one) > worth(model):
-            model = one
-    return without_idle(split(model))
-
-
-def _without(model: Model, unit: int) -> None:
-    """Let a clock step no more, those that did beside it yet."""
-    height = model.height
-    kept = [j for j, step in enumerate(model.steps) if step.units != (unit,)]
-    left = [
-        replace(step, units=tuple(other for other in step.units if other != unit))
-        for step in (model.steps[j] for j in kept)
-    ]
-    set_steps(model, left)
-    model.height = height[kept]
+            for _ in range(MOST_STEPS):
+                found = candidate(one, pulls_of(one), unit)
+                if found is None or found[0] < price(one):
+                    break
+                set_steps(one, [*one.steps, found[1]])
+                one.settle(6)
+                learn_bends(one, 1)
+            place_steps(one)
+            one = without_idle(one)
+            if worth(one) > worth(model) + 1:
+                model, better = one, True
+    return split(model)
 
 
 def add_step(model: Model) -> None:
@@ -125,7 +113,7 @@ def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
         gain, best = max(tried, key=lambda pair: pair[0])
         if gain < 0:
             return
-        model.__dict__.update(simpler(best).__dict__)
+        model.__dict__.update(best.__dict__)
 
 
 def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:

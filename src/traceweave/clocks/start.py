@@ -242,7 +242,7 @@ def _agreeing(
     ends: Ends, host: Ints, on_gpu: Flags, sure: bool = False
 ) -> dict[tuple[int, int], bool]:
     """Of each two ranks of a host that share calls: whether these end as they do on one clock, in
-    every stretch of time; if `sure`, whether that is known to SAME_NS."""
+    every stretch of time; if `sure`, only of those of which it is known to SAME_NS."""
     count = len(host)
     every = np.maximum(np.bincount(ends.cell) // ENOUGH, 1)[ends.cell]
     few = ends.of_rows(places(ends.cell) % every == 0)
@@ -263,17 +263,20 @@ def _agreeing(
     code, at, apart = (np.concatenate(column) for column in zip(*found, strict=True))
     pairs, pair = np.unique(code, return_inverse=True)
     threads = ~on_gpu[pairs // count] & ~on_gpu[pairs % count]
-    agree = _within(pair, at, apart, threads, sure)
+    agree, told = _within(pair, at, apart, threads, sure)
     return {
         (int(code // count), int(code % count)): bool(yes)
-        for code, yes in zip(pairs, agree, strict=True)
+        for code, yes in zip(pairs[told], agree[told], strict=True)
     }
 
 
-def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags, sure: bool) -> Flags:
+def _within(
+    pair: Ints, at: Floats, apart: Floats, threads: Flags, sure: bool
+) -> tuple[Flags, Flags]:
     """Which pairs' differences have a median near 0 in each of up to PARTS stretches of time: as
     near as it is known, or, of threads, which end when they get a core, as most of them lie; if
-    `sure`, nearer than SAME_NS, errors included."""
+    `sure`, nearer than SAME_NS, errors included. And of which pairs that is told: if `sure`, of
+    those whose errors leave no doubt."""
     order = np.lexsort((at, pair))
     pair, apart = pair[order], apart[order]
     count = np.bincount(pair)
@@ -288,9 +291,10 @@ def _within(pair: Ints, at: Floats, apart: Floats, threads: Flags, sure: bool) -
     known = SIGMAS * 1.2533 * scatter * np.sqrt(parts / count)
     far = np.maximum.reduceat(np.abs(middle), number)
     if sure:
-        return np.asarray((np.maximum(far, known) <= SAME_NS) & (count >= PART))
+        same = (np.maximum(far, known) <= SAME_NS) & (count >= PART)
+        return same, same | (far > np.maximum(known, HOST_NS))
     limit = np.maximum(np.maximum(HOST_NS, known), np.where(threads, distance[farther], 0.0))
-    return np.asarray(far <= limit)
+    return far <= limit, np.ones(len(far), np.bool_)
 
 
 def _join(

@@ -506,17 +506,6 @@ class Model:
         near &= place[late] == place[early] + 1
         return late[near], (rest[late] - rest[early])[near]
 
-    def briefly(self, rest: Floats) -> Floats:
-        """The scale of every cell as it is told from one instance to the next, whatever clocks have
-        done meanwhile; no more than it is over all."""
-        late, change = self.changes(rest)
-        scale = self.sigma.copy()
-        if len(late):
-            kinds, number = np.unique(self.ends.cell[self.ends.row[late]], return_inverse=True)
-            found = 1.4826 / np.sqrt(2) * medians(np.abs(change), number)
-            scale[kinds] = np.clip(found, FLOOR_NS, scale[kinds])
-        return scale
-
     def pool(self) -> None:
         """Kish's design effect: ends of ranks of one clock, neighbours of a ring, err alike and
         count for fewer. From one instance of a cell to the next: what clocks do does not count."""

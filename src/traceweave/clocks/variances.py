@@ -126,12 +126,18 @@ def _posterior(model: Model, prior: Floats) -> tuple[Floats, Floats]:
 
 
 def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
-    """Set each bend's precision to the most likely one; return what each gains."""
+    """Set each bend's precision to the most likely one, those before it being set; return what each
+    gains. Two that stand for each other, set at once, would both be given up."""
     gains = np.zeros(len(places))
     for number, mine in enumerate(places):
-        inverse = np.asarray(np.linalg.inv(cov[np.ix_(mine, mine)]), np.float64)
+        own = cov[np.ix_(mine, mine)]
+        inverse = np.asarray(np.linalg.inv(own), np.float64)
         told = inverse - np.diag(prior[mine])
         grid = GRID * prior[mine[0]]
         gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
-        prior[mine] = prior[mine] / by
+        more = prior[mine] / by - prior[mine]
+        if by != 1:  # Woodbury's identity
+            known = np.linalg.solve(np.diag(1 / more) + own, np.c_[cov[mine], mean[mine]])
+            cov, mean = cov - cov[:, mine] @ known[:, :-1], mean - cov[:, mine] @ known[:, -1]
+        prior[mine] += more
     return gains

@@ -8,6 +8,7 @@
 -- column: proof VARCHAR | the analysis that shows the rows behind it
 WITH totals AS MATERIALIZED (
     SELECT
+        count(*) AS windows,
         sum(window_ns) AS window_ns,
         sum(compute_ns) AS compute_ns,
         sum(exposed_wait_ns) AS exposed_wait_ns,
@@ -28,7 +29,11 @@ idle AS (
     WHERE (i.step IS NOT NULL OR NOT t.has_steps) AND i.window_ns > 0
     GROUP BY i.cause
 )
-SELECT 10 AS line, 'compute' AS answer, 100.0 * compute_ns / window_ns AS value, '%' AS unit, 'of the ' || unit || ': compute runs' AS verdict, 'breakdown' AS proof FROM totals
+SELECT 10 AS line, 'compute' AS answer, 100.0 * t.compute_ns / t.window_ns AS value, '%' AS unit,
+    CASE WHEN s.source = 'host' AND t.timeline = 'gpu' THEN format('of the GPU windows, {} on average: compute runs', tw_time(t.window_ns / t.windows))
+        ELSE format('of the {}: compute runs', t.unit) END AS verdict,
+    'breakdown' AS proof
+FROM totals AS t LEFT JOIN {{ ref('steadiness') }} AS s ON t.has_steps
 UNION ALL
 SELECT 11, 'exposed waiting', 100.0 * exposed_wait_ns / window_ns, '%', 'only waits for other ranks', 'exposed_comm'
 FROM totals

@@ -4,7 +4,7 @@
 -- param: warning_share
 -- column: cause VARCHAR | as in idle_causes
 -- column: ranks INTEGER[] | those that it concerns; NULL: most of them
--- column: who INTEGER[] | the subject of a title: those, or the only rank there is; empty: most ranks
+-- column: who INTEGER[] | the subject of a title: those, or all where there are one or two; empty: most ranks
 -- column: cost_ns DOUBLE | idle time per step: where most ranks have it the mean over all, else the mean over those few; without what stalls add
 -- column: mean_ns DOUBLE | idle time per step, mean over all ranks, with what stalls add
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
@@ -138,7 +138,8 @@ costs AS (
     SELECT
         i.cause,
         CASE WHEN NOT i.is_common AND t.cause IS NULL THEN if(i.is_beside, i.beside, i.affected) END AS ranks,
-        if(i.ranks = 1, i.affected, []) AS sole,
+        -- 'most ranks' of one or two are all of them
+        if(i.ranks = 1 OR i.ranks = 2 AND i.is_common, i.affected, []) AS sole,
         CASE WHEN t.cause IS NOT NULL THEN t.usual_ns WHEN i.is_common THEN i.mean_ns WHEN i.is_beside THEN i.beside_ns ELSE i.affected_ns END AS cost_ns,
         i.mean_ns,
         CASE WHEN t.cause IS NULL THEN if(i.is_beside, i.beside_gaps, i.gaps) END AS gaps,
