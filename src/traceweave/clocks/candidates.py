@@ -125,20 +125,21 @@ def sums_after(values: Floats) -> Floats:
     return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
 
 
-def candidates(model: Model) -> list[tuple[float, Step]]:
-    """The step of each clock that gains most, by the score of Huber's weights given its own line,
-    bend and steps; best first."""
+def candidates(model: Model) -> list[tuple[float, list[Step]]]:
+    """What each clock seems to do: a step, or two, where it comes back and neither may pay alone;
+    and what that gains beyond what it costs; best first."""
     pulls = pulls_of(model)
-    found = [candidate(model, pulls, unit) for unit in range(len(model.fixed))]
-    return sorted((pair for pair in found if pair is not None), key=lambda pair: -pair[0])
+    found = [pair for unit in range(len(model.fixed)) for pair in candidate(model, pulls, unit)]
+    return sorted((pair for pair in found if pair[0] >= 0), key=lambda pair: -pair[0])
 
 
-def candidate(model: Model, pulls: Pulls, unit: int) -> tuple[float, Step] | None:
-    """Return the step of a clock that gains most and how much; None where few ends tell."""
+def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[Step]]]:
+    """The step of a clock that gains most, by the score of Huber's weights given its own line, bend
+    and steps, and the two; none where few ends tell."""
     told = told_of(model, pulls, (unit,))
     if len(told.row) < 8:
-        return None
-    at = model.when[told.row]
+        return []
+    at, least = model.when[told.row], price(model)
     bends = float(model.bend_var[unit])
     mine = _steps_of(model, unit, told.row)
     x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
@@ -148,14 +149,29 @@ def candidate(model: Model, pulls: Pulls, unit: int) -> tuple[float, Step] | Non
         prior[2 : 2 + BENDS] = 1 / bends
     scored = _moment(told, x, prior, at, HUBER)
     seen = _moment(told, x, prior, at, np.inf)
-    found = [scored]
-    if max(scored, seen)[0] >= price(model):  # tails gain no more than squares
-        without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
-        for place in {scored[1], seen[1]}:
-            gain, place = _gain(told, x, prior, at, place)
-            found.append((gain - without, place))
-    gain, place = max(found)
-    return gain, Step((unit,), float(at[place - 1]), float(at[place]))
+    if max(scored, seen)[0] < least:  # tails gain no more than squares
+        return []
+    without = max(told.fit(x, prior)[1], float(told.likely(told.apart).sum()))
+    once = [_gain(told, x, prior, at, place) for place in {scored[1], seen[1]}]
+    gain, place = max([scored, *((gain - without, place) for gain, place in once)])
+    both, places = _there_and_back(told, x, prior, at, seen[1])
+    return [
+        (gain - cost, [Step((unit,), float(at[place - 1]), float(at[place])) for place in some])
+        for gain, cost, some in ((gain, least, [place]), (both - without, 2 * least, places))
+    ]
+
+
+def _there_and_back(
+    told: Told, x: Floats, prior: Floats, at: Floats, place: int
+) -> tuple[float, list[int]]:
+    """Log likelihood with a step about a moment and the one that goes best with it, and where they
+    are: to most ends a clock that is off for a while is so by chance."""
+    among, prior = np.arange(len(at)), np.r_[prior, 1 / STEP_NS**2]
+    beside = np.column_stack([x, among >= place])
+    _, other = _moment(told, beside, prior, at, np.inf)
+    _, other = _gain(told, beside, prior, at, other)
+    gain, place = _gain(told, np.column_stack([x, among >= other]), prior, at, place)
+    return (gain, sorted([place, other])) if place != other else (-np.inf, [place])
 
 
 def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tuple[float, int]:

@@ -3,6 +3,8 @@ what does not pay."""
 
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
@@ -50,7 +52,7 @@ def grown(model: Model) -> Model:
     """Return the model with bends and steps that make its ends likely: a step of each clock first,
     so that no bend is taken for it, then bends, then more steps."""
     least = price(model)
-    if not bending(model, least / 2).any() and all(gain < least for gain, _ in candidates(model)):
+    if not bending(model, least / 2).any() and not candidates(model):
         return model
     one = model.copied()
     one.uneven = True
@@ -76,10 +78,10 @@ def revised(model: Model) -> Model:
             set_steps(one, [step for step in one.steps if step.units != (unit,)])
             one.settle(6)
             for _ in range(MOST_STEPS):
-                found = candidate(one, pulls_of(one), unit)
-                if found is None or found[0] < price(one):
+                found = [some for gain, some in candidate(one, pulls_of(one), unit) if gain >= 0]
+                if not found:
                     break
-                set_steps(one, [*one.steps, found[1]])
+                set_steps(one, [*one.steps, *found[0]])
                 one.settle(6)
                 learn_bends(one, 1)
             place_steps(one)
@@ -95,34 +97,27 @@ def add_step(model: Model) -> None:
 
 
 def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
-    """Add steps while they pay: in each round that of every clock that seems to step, or the best
-    and the one with which its clock comes back."""
+    """Add steps while they pay: in each round that of every clock that seems to step, or the two of
+    one that comes back."""
     for _ in range(rounds):
-        least = price(model)
-        found = [pair for pair in candidates(model) if pair[0] >= least]
+        found = [steps for _, steps in candidates(model)]
+        once = [steps for steps in found if len(steps) == 1]
+        back = [steps for steps in found if len(steps) > 1][:1]
         if not found:
             return
         before, tried = model.evidence(), []
-        for some in (found, _back(model, found[0])):
+        for some in filter(None, (once, back)):
             one = model.copied()
-            set_steps(one, [*one.steps, *(step for _, step in some)])
+            set_steps(one, [*one.steps, *chain.from_iterable(some)])
             one.settle(12)
             learn_bends(one, 1)
             place_steps(one)
-            tried.append((one.evidence() - before - least * len(some), one))
+            cost = price(model) * (len(one.steps) - len(model.steps))
+            tried.append((one.evidence() - before - cost, one))
         gain, best = max(tried, key=lambda pair: pair[0])
         if gain < 0:
             return
         model.__dict__.update(best.__dict__)
-
-
-def _back(model: Model, best: tuple[float, Step]) -> list[tuple[float, Step]]:
-    """The best step and the one with which the same clock comes back: alone, neither may pay."""
-    one = model.copied()
-    set_steps(one, [*one.steps, best[1]])
-    (unit,) = best[1].units
-    found = candidate(one, pulls_of(one), unit)
-    return [best] if found is None else [best, found]
 
 
 def set_steps(model: Model, steps: list[Step]) -> None:
