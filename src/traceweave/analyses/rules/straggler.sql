@@ -60,7 +60,7 @@ SELECT
         WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
             THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
         WHEN w.is_more AND d.kind = 'operator'
-            THEN 'Its calls are more and longer than those of the others: leave out or share what only this rank does, else look for other load on its CPU cores'
+            THEN 'Its calls are more, and longer: leave out or share what only this rank does; else look for other load on its cores'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
