@@ -70,3 +70,13 @@ def test_hosts_of_two_names_are_fitted(fixtures: Path, tmp_path: Path) -> None:
         assert offsets[2] == 0
         assert offsets[1] == offsets[3] != 0
         assert run.sql("SELECT min(residual_p95_ns) AS r FROM clocks").r[0] > 1_000_000
+
+
+# what was wrong: known to 20 us, and who came last of two hosts with it, half a second apart
+def test_messages_do_not_tell_the_clocks_of_two_hosts(fixtures: Path, tmp_path: Path) -> None:
+    folder = fixtures / "messages_tags_gloo"
+    traces = named(folder, tmp_path / "traces", lambda rank: f"node{rank // 2}", 500_000_000)
+    assert traceweave.ingest([traces], tmp_path / "run.duckdb").ok
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        known = run.sql("SELECT rank FROM clocks WHERE residual_p95_ns IS NOT NULL ORDER BY rank")
+        assert known["rank"].tolist() == [0, 1]

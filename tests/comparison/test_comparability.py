@@ -155,6 +155,15 @@ def test_what_one_of_two_recordings_has_besides_asks_for_care(
     )
 
 
+# what was wrong: 'Float instead of float', as NCCL's calls and gloo's have it
+@nightly
+def test_numbers_sent_are_compared_by_their_type(fixtures: Path, database_of: DatabaseOf) -> None:
+    names = ("ddp_gloo_4ranks", "slow_rank_nccl")
+    found = comparability(database_of, *(fixtures / name for name in names))
+    [sent] = [one for one in found.facts if one.fact == "numbers sent"]
+    assert (sent.verdict, sent.base, sent.new) == ("comparable", "float", "float")
+
+
 @nightly
 def test_an_a100_is_not_compared_with_a_v100(database_of: DatabaseOf, corpus: Path) -> None:
     names = ("diff_control", "diff_test")

@@ -43,21 +43,33 @@ def test_what_one_rank_does_more_often_is_named(
 
 
 # what was wrong: to look for evaluation and checkpoints, and of the compiler half its time
-def test_a_rank_that_compiles_in_a_step_is_told(empty_run: duckdb.DuckDBPyConnection) -> None:
+@pytest.mark.parametrize("own", [80, 0])
+def test_a_rank_that_compiles_in_a_step_is_told(
+    empty_run: duckdb.DuckDBPyConnection, own: int
+) -> None:
     """All multiply for 20 ms before a sum; in one step of eight rank 1 compiles for 80 ms first,
-    which is 10 ms of the mean step, for the others too."""
+    which is 10 ms of the mean step, for the others too. Or both do, and then rank 1 sorts as long:
+    no compiler makes the others wait. A step later rank 0 compiles for 8 ms, which is 1 ms more."""
     build = Builder(empty_run)
     build.world(2)
     at = 0
     for step in range(8):
-        each, spans, compiles = {}, {}, 80 * MS if step == 3 else 0
-        end = at + compiles + 25 * MS
+        each, spans, compiles = {}, {}, [0, 0]
+        if step == 3:
+            compiles = [(80 - own) * MS, 80 * MS]
+        elif step == 5:
+            compiles = [8 * MS, 0]
+        sorts = (80 - own) * MS if step == 3 else 0
+        end = at + max(compiles) + sorts + 25 * MS
         for rank in range(2):
             now = at
-            if rank == 1 and compiles:
-                span = (now, now + compiles)
+            if compiles[rank]:
+                span = (now, now + compiles[rank])
                 build.host(rank, span, "compile_fx_inner (dynamo_timed)", step=step)
-                now += compiles
+                now += compiles[rank]
+            if rank == 1 and sorts:
+                build.host(rank, (now, now + sorts), "aten::sort", step=step)
+                now += sorts
             build.host(rank, (now, now + 20 * MS), "aten::mm", step=step)
             now += 20 * MS
             call = build.host(rank, (now, now + 1), "c10d::allreduce_", step=step)
@@ -68,7 +80,8 @@ def test_a_rank_that_compiles_in_a_step_is_told(empty_run: duckdb.DuckDBPyConnec
         build.collective(spans, step=step, each=each)
         at = end + 20 * MS
     found = found_by(build.con, "imbalance", "compilation")
-    assert "There rank 1 compiles code. Without it" in found["imbalance"]["evidence"]
-    assert found["imbalance"]["advice"].startswith("Let all ranks compile before the loop")
-    for one in found.values():
-        assert one["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
+    assert found["imbalance"]["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
+    assert found["compilation"]["cost_ns"] == pytest.approx(11 * MS, rel=0.01)
+    assert ("There rank 1 compiles code. Without" in found["imbalance"]["evidence"]) == (own > 0)
+    before = found["imbalance"]["advice"].startswith("Let all ranks compile before the loop")
+    assert before == (own > 0)

@@ -946,12 +946,14 @@ def test_every_rule_is_tried() -> None:
     [
         # as an OpenMP program on a T4: 50 kernels of one stream, each 4.4 ms after its launch
         (7, "Not the host nor another stream: look for another process on the GPU (nvidia-smi)"),
+        (None, "Not the host: look for another process on the GPU (nvidia-smi), work that waits for"
+         " events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS"),
         (8, "Not the host: look for another process on the GPU (nvidia-smi), work that waits for"
          " events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS"),
     ],
 )  # fmt: skip
 def test_streams_are_suspected_where_there_are_several(
-    empty_run: duckdb.DuckDBPyConnection, beside: int, advice: str
+    empty_run: duckdb.DuckDBPyConnection, beside: int | None, advice: str
 ) -> None:
     build = Builder(empty_run)
     build.rank(0)
@@ -1067,7 +1069,7 @@ def test_advice_fits_what_waits_and_what_repeats(
     found = found_by(build.con, "sync_bound", "launch_bound")
     assert found["sync_bound"]["advice"].startswith(sync)
     assert found["launch_bound"]["advice"].startswith(launch)
-    assert ("Warm up before recording" in found["sync_bound"]["advice"]) == (runs == 1)
+    assert ("warm up before recording" in found["sync_bound"]["advice"]) == (runs == 1)
 
 
 # what was wrong: a pause of one rank in every second step was a matter of the beginning

@@ -81,12 +81,17 @@ def test_what_is_uneven_in_some_steps_is_divided_in_these(
         (None, ((10,), (60,)), ("float", "float"), "Rank 1 runs aten::mm once, 60.0 ms", "Look for"
          " other load"),
         (None, ((1, 1), (1, 1, 58)), ("float", "float"), "Rank 1 runs aten::mm 3 times, 60.0 ms",
-         "Most ranks do not do this"),
+         "Its calls are more, and longer: leave out or share"),
+        (None, ((10,), (60,)), ("float", "TensorList"), "Rank 1 runs aten::mm once",
+         "Look for other load"),
         (None, ((10, 10), (10,) * 6), ("float", "float"), "Rank 1 runs aten::mm 6 times, 60.0 ms",
          "Divide the work evenly, or leave out what only this rank has to do"),
         ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ((), (30, 30)),
          ("float", "double"), "is in 'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__'",
          "Rank 1 makes its batches in its steps: give its loader workers (num_workers)"),
+        # of whom it is not known that it has none
+        ("get_batch", ((), (30, 30)), ("float", "double"), "is in 'get_batch'",
+         "Most ranks do not do this"),
     ],
 )  # fmt: skip
 def test_what_a_rank_computes_longer_in_is_told(
@@ -150,14 +155,17 @@ def test_what_a_rank_does_more_often_is_named_before_the_range_it_is_in(
 
 # what was wrong: to prepare what it sends a step ahead, or let each rank make its own
 @pytest.mark.parametrize(
-    ("inside", "advice"),
+    ("inside", "alone", "advice"),
     [
-        ("Optimizer.step#AdamW.step", "The others wait for parameters that rank 0 updates: divide"),
-        ("scatter_batch", "The others wait for what rank 0 sends: prepare it a step ahead"),
+        ("Optimizer.step#AdamW.step", False, "The others wait for parameters that rank 0 updates"),
+        # sent after that, as one that updates for all does
+        ("Optimizer.step#AdamW.step", True, "The others wait for parameters that rank 0 updates"),
+        ("scatter_batch", False, "The others wait for what rank 0 sends: prepare it a step ahead"),
+        ("scatter_batch", True, "The others wait for what rank 0 sends: prepare it a step ahead"),
     ],
 )
 def test_what_a_rank_updates_for_all_is_divided(
-    empty_run: duckdb.DuckDBPyConnection, inside: str, advice: str
+    empty_run: duckdb.DuckDBPyConnection, inside: str, alone: bool, advice: str
 ) -> None:
     """Of a sharded optimizer (ZeRO 1) rank 0 has parameters that take 60 ms, rank 1 such that take
     10; then each has to have those of rank 0."""
@@ -168,7 +176,9 @@ def test_what_a_rank_updates_for_all_is_divided(
         end = at + 65 * MS
         for rank, until in enumerate((at + 60 * MS, at + 10 * MS)):
             build.step(rank, step, (at, at + 100 * MS))
-            build.host(rank, (at, until + MS), inside, "annotation", step=step)
+            if rank == 0 or not alone:
+                range_ = (at, until if alone else until + MS)
+                build.host(rank, range_, inside, "annotation", step=step)
             build.host(rank, (at, until), "aten::add_", depth=1, step=step)
             asked = (until + 1, until + 2)
             call = build.host(rank, asked, "c10d::broadcast_", depth=1, step=step)

@@ -476,8 +476,8 @@ def _row(answer: Answer, rank: int) -> Clock:
         if _of_threads(answer, rank):
             found = np.minimum(found, SAME_NS)
         p50, p95 = (round(float(value)) for value in found)
-    elif _of_threads(answer, rank):
-        p95 = round(SAME_NS)  # messages alone tell no clocks, and need not
+    elif status in ("aligned", "same host") and _of_threads(answer, rank):
+        p95 = round(SAME_NS)  # messages alone tell no clocks, and on one host need not
     if np.isfinite(answer.probed[rank]) and rank != root:
         method = f"clock probes, {method}"
     return Clock(

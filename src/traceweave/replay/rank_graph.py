@@ -295,8 +295,9 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     """Return pairs of a collective and the operator before which it ended: the last one that had
     when the operator began, or that did soon after, or else the next one.
 
-    Where cores are busy a range ends late, when its thread has one again. Who did nothing while the
-    last member came, and for longer than the range is late, waited for it too.
+    Where cores are busy a range ends late, when its thread has one again. Who did nothing from
+    before the last member came until the quickest collective of its size would have been over, and
+    for longer than the range is late, waited for it too.
     """
     if not len(comm["end_ns"]) or not len(cpu["chain"]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -310,8 +311,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     # of those that end at once the last was waited for, of two far apart the nearer
     for place in (ended, soon, soon + 1):
         one = by_end[np.clip(place, 0, len(by_end) - 1)]
-        end, together = comm["end_ns"][one], comm["together"][one]
-        late = np.where((together > free) & (together <= start), idle, idle // IN_LATE)
+        end, waited = comm["end_ns"][one], comm["together"][one] > free
+        late = np.where(waited & (comm["soonest"][one] <= start), idle, idle // IN_LATE)
         waits = (place >= 0) & (place < len(by_end)) & (end > free)
         waits &= end <= start + np.maximum(late, EARLY_NS)
         waits &= comm["called"][one] < start  # for one that it asks for it does not wait

@@ -26,7 +26,9 @@ NONE = -(2**62)
 FEW_NODES = 2_000_000
 """Of a small run: its rows and its graph take some 100 bytes for each."""
 
-TIMES = frozenset({"start_ns", "end_ns", "called", "together", "device_start_ns", "device_end_ns"})
+TIMES = frozenset({
+    "start_ns", "end_ns", "called", "together", "soonest", "device_start_ns", "device_end_ns"
+})  # fmt: skip
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
 _ORIGIN = """
@@ -183,7 +185,7 @@ SELECT
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
     coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
     coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller,
-    coalesce(i.together, {none}) AS together
+    coalesce(i.together, {none}) AS together, coalesce(i.soonest, {none}) AS soonest
 FROM (
     SELECT k.*, p.number
     FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
@@ -209,10 +211,11 @@ SELECT
     op = 'send_recv' AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
         AS is_staged,
     dense_rank() OVER (ORDER BY dtype) AS elements,
-    CASE WHEN root IS NULL AND op <> 'send_recv' AND ranks_seen > 1 THEN together END AS together
+    CASE WHEN whole AND root IS NULL AND op <> 'send_recv' THEN last_start_ns END AS together,
+    -- before the quickest of its size could be over it was not
+    together + min(first_end_ns - together) OVER (PARTITION BY op, group_id, bytes) AS soonest
 FROM collective_instances LEFT JOIN (
-    SELECT collective_id, min(dtype) AS dtype, max(start_ns) AS together
-    FROM collectives GROUP BY collective_id
+    SELECT collective_id, min(dtype) AS dtype FROM collectives GROUP BY collective_id
 ) USING (collective_id);
 """
 

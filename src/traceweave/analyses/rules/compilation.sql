@@ -1,21 +1,22 @@
 -- rule: compilation | code that is compiled
 -- topic: idling and copies
--- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time of the rank that compiles longest.
+-- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time of the rank that compiles longest in each step.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
 -- proof: host_ops
 -- shows: gaps compilation
 WITH compiled AS (
     SELECT
-        -- without a GPU the others wait for the one that compiles longest
-        CASE WHEN any_value(m.has_gpu) THEN sum(c.compile_ns) / any_value(m.windows) ELSE max(c.rank_ns / r.windows) END AS compile_ns,
+        -- without a GPU the others wait in each step for the one that compiles longest
+        CASE WHEN any_value(m.has_gpu) THEN sum(c.compile_ns) / any_value(m.windows)
+            ELSE sum(c.compile_ns) FILTER (c.is_longest) / any_value(greatest(m.steps, 1)) END AS compile_ns,
         list(DISTINCT c.step ORDER BY c.step) FILTER (WHERE c.step IS NOT NULL) AS steps,
         list(DISTINCT c.rank ORDER BY c.rank) AS ranks,
         any_value(m.steps) AS all_steps,
         any_value(m.ranks) AS all_ranks,
         any_value(m.unit) AS unit,
         any_value(m.has_gpu) AS has_gpu
-    FROM (SELECT *, sum(compile_ns) OVER (PARTITION BY rank) AS rank_ns FROM {{ ref('compiling') }}) AS c
-    LEFT JOIN {{ ref('rank_windows') }} AS r USING (rank) CROSS JOIN {{ ref('mean_step') }} AS m
+    FROM (SELECT *, row_number() OVER (PARTITION BY step ORDER BY compile_ns DESC, rank) = 1 AS is_longest FROM {{ ref('compiling') }}) AS c
+    CROSS JOIN {{ ref('mean_step') }} AS m
     HAVING count(*) > 0
 )
 SELECT

@@ -18,5 +18,9 @@ SELECT
     || CASE WHEN NOT s.are_several THEN '' WHEN p.is_cuda
         THEN ', work that waits for events, or more streams than CUDA_DEVICE_MAX_CONNECTIONS' ELSE ', or work that waits for events' END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p
-CROSS JOIN (SELECT count(DISTINCT (rank, device, stream)) > count(DISTINCT (rank, device)) AS are_several FROM gpu_ops) AS s
+-- an event may be one of another device or context too
+CROSS JOIN (
+    SELECT coalesce(bool_or(streams > 1 OR unknown), FALSE) AS are_several
+    FROM (SELECT count(DISTINCT (device, context, stream)) AS streams, bool_or(stream IS NULL) AS unknown FROM gpu_ops GROUP BY rank)
+) AS s
 WHERE i.cause = 'device_delay' AND NOT i.is_blamed

@@ -52,13 +52,15 @@ SELECT
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
         WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
-        WHEN b.cause = 'compute' AND y.type IS NOT NULL THEN format('Look for what makes the numbers of rank {} another type: a batch, a part of the model, a cast', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
         WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
-        WHEN b.cause = 'compute' AND d.kind = 'range' AND {{ names('data_loading', 'd.name') }} = 'yes'
+        WHEN b.cause = 'compute' AND y.type IS NOT NULL THEN format('Look for what makes the numbers of rank {} another type: a batch, a part of the model, a cast', b.rank)
+        WHEN b.cause = 'compute' AND d.kind = 'range' AND contains(d.name, 'SingleProcessDataLoaderIter')
             THEN format('Rank {} makes its batches in its steps: give its loader workers (num_workers), which do so ahead of them', b.rank)
-        WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND (d.others_ns = 0 OR w.is_more)
+        WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
             THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
+        WHEN w.is_more AND d.kind = 'operator'
+            THEN 'Its calls are more, and longer: leave out or share what only this rank does; else look for other load on its cores'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)

@@ -28,7 +28,7 @@ SELECT
     i.opening || ' after the host waited for it' || i.details AS evidence,
     CASE
         WHEN m.sort = 'own' THEN format('Most of the waiting is in {}, which waits of its own accord: see syncs. ', tw_shortened(m.operator))
-            || CASE WHEN p.repeats THEN 'Call it less, or replace it' ELSE 'Warm up before recording: it may do so at its first call alone' END
+            || CASE WHEN p.repeats THEN 'Call it less, or replace it' ELSE 'If only its first call does so, warm up before recording; else call it less, or replace it' END
         WHEN p.is_torch AND w.writes_most
             THEN 'Most of the waiting is in copies to the GPU: ' || w.better || CASE WHEN w.reads THEN '. No .item() or .cpu() in every step either: see syncs' ELSE ': see syncs' END
         WHEN p.is_torch

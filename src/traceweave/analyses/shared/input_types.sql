@@ -8,8 +8,13 @@
 -- column: name VARCHAR | the operator, or the kernel that it launches
 -- column: type VARCHAR | that type, as recorded
 WITH typed AS (
-    SELECT h.arguments_hash, unnest(list_distinct(list_filter(TRY_CAST(h.args -> 'Input type' AS VARCHAR[]), lambda type: type <> '' AND NOT starts_with(type, 'Scalar')))) AS type
-    FROM (SELECT arguments_hash, min(op_id) AS op_id FROM {{ ref('input_calls') }} GROUP BY arguments_hash) AS c JOIN host_ops AS h USING (op_id)
+    SELECT arguments_hash, type
+    FROM (
+        SELECT h.arguments_hash, unnest(list_distinct(TRY_CAST(h.args -> 'Input type' AS VARCHAR[]))) AS type
+        FROM (SELECT arguments_hash, min(op_id) AS op_id FROM {{ ref('input_calls') }} GROUP BY arguments_hash) AS c JOIN host_ops AS h USING (op_id)
+    )
+    -- lists and missing tensors are no types of numbers
+    WHERE {{ names('element_types', 'lower(type)') }} IS NOT NULL
 ),
 called AS (
     SELECT

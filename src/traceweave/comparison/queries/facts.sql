@@ -47,10 +47,11 @@ SELECT
     ARRAY(
         SELECT DISTINCT kind FROM recording WHERE kind <> 'cut step' ORDER BY kind
     ) AS doubts,
-    -- a type with less than a tenth of the bytes says nothing of the run
+    -- a type with less than a tenth of the bytes says nothing of the run; gloo's calls have ATen's names, NCCL's its own
     ARRAY(
-        SELECT dtype FROM collectives WHERE dtype IS NOT NULL
-        GROUP BY dtype HAVING sum(bytes) >= 0.1 * (SELECT sum(bytes) FROM collectives) ORDER BY dtype
+        SELECT lower(regexp_replace(regexp_replace(regexp_replace(dtype, '^c10::| int$', ''), '^unsigned char$', 'byte'), '^signed ', '')) AS type
+        FROM collectives WHERE dtype IS NOT NULL
+        GROUP BY type HAVING sum(bytes) >= 0.1 * (SELECT sum(bytes) FROM collectives) ORDER BY type
     ) AS messages,
     -- with one rank there is nothing to match
     CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN
