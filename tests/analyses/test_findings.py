@@ -314,8 +314,12 @@ def test_what_a_straggler_idles_is_not_told_of_all(
 @pytest.mark.parametrize(
     ("devices", "host", "advice"),
     [
-        ((0, 0), None, "Not the host: see that every rank has a GPU of its own. Else look for"),
-        ((0, 1), "n1", "Not the host: look for another process on the GPU"),
+        (
+            (0, 0),
+            None,
+            "Not the host nor another stream: see that every rank has a GPU of its own.",
+        ),
+        ((0, 1), "n1", "Not the host nor another stream: look for another process on the GPU"),
     ],
 )
 def test_ranks_may_share_a_gpu_where_their_devices_have_one_number(
