@@ -19,7 +19,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import EXACT, match_by_time
+from traceweave.matching.coarse_clocks import Line, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.shifts import STEP_NS
@@ -37,6 +37,8 @@ from traceweave.matching.ties import (
 from traceweave.matching.turns import Turns
 from traceweave.medians import running_median
 
+EXACT = Line(0.0, 0.0, 0.0, 0.0)
+"""Both sides are on one time already."""
 TIGHT_NS = 30_000.0
 """Ends of a pair that ties clocks scatter less: computing that always takes equally long between
 two messages, which looks like a clock, varies more.
@@ -123,17 +125,24 @@ class Messages:
         return CommonTime(self.calls, instance, self.same_clock)
 
     def _confirmed(self, channel: Channel, others: list[Channel], time: CommonTime) -> bool:
-        """Whether no pair ties the same two parts of tied ranks otherwise: hosts are tied by all of
-        their ranks in one way, by chance in several.
+        """Whether a second pair ties the same two parts of tied ranks in the same way, where there
+        are pairs as far apart that could: hosts are tied by all of their ranks, chance by one.
         """
-        parts, ahead = time.parts(), self._ahead(channel, time)
+        parts, ranks = time.parts(), set(self.calls.rank[self.index].tolist())
         side = parts[channel.source], parts[channel.target]
-        return not any(
-            abs(way * self._ahead(other, time) - ahead) > STEP_NS
+        far = channel.target - channel.source
+        could = [r for r in ranks if r + far in ranks and (parts[r], parts[r + far]) == side]
+        if len(could) < 2:
+            return True
+        ahead = self._ahead(channel, time)
+        alike = {
+            min(other.source, other.target)
             for other in others
             for way in (1, -1)
             if (parts[other.source], parts[other.target])[::way] == side
-        )
+            and abs(way * self._ahead(other, time) - ahead) <= STEP_NS
+        }
+        return len(alike) > 1
 
     def _ahead(self, channel: Channel, time: CommonTime) -> float:
         """How far the clock of the rank that receives is ahead, by the ends of messages, ns."""
@@ -168,7 +177,23 @@ class Messages:
         """The channels between ranks at a distance at which most others have one: stages lie
         evenly over the ranks of a job, and what meets by chance does not. All distances are
         multiples of one, or it of them.
+
+        What a stage sends on follows what it received, so the two beside one that was not recorded
+        seem to be a pair: none is taken for one where a stage may be missing between all that lie
+        so far apart, or one at a distance of others.
         """
+        ranks = set(self.calls.rank[self.index].tolist())
+        pairs, even = self._even(channels)
+        pairs_at = Counter(high - low for low, high in pairs)
+        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
+        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
+        direct = {high - low for (low, high), hops in near.items() if not hops}
+        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
+        return [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
+
+    def _even(self, channels: list[Channel]) -> tuple[set[tuple[int, int]], set[int]]:
+        """Every two ranks that are known to have met, with those of `channels`, and the distances
+        at which most have."""
         ranks = set(self.calls.rank[self.index].tolist())
         pairs = Turns.of(self.calls, self.index, self.instance).pairs()
         pairs |= {c.pair for c in channels}
@@ -177,9 +202,15 @@ class Messages:
         # where ranks were not recorded, one pair alone may belong to two that are not there
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
-        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
-        kept = {far for far in even if far % main == 0 or main % far == 0}
-        return [c for c in channels if c.target - c.source in kept or c.source - c.target in kept]
+        return pairs, even
+
+    def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
+        """The distances of stages of which none between two ranks was recorded."""
+        if self.complete:
+            return set()
+        far = high - low
+        hops = (n for n in range(1, far // 2 + 1) if far % n == 0)
+        return {n for n in hops if ranks.isdisjoint(range(low + n, high, n))}
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:
         """The channels without messages that come after and before others than elsewhere: a program
