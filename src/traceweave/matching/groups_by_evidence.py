@@ -187,13 +187,19 @@ class Search:
             if len(found.strands) > 1:
                 yield found
 
-    def _around(self, seed: Strand, others: list[Strand]) -> StrandSet:
+    def _around(
+        self,
+        seed: Strand,
+        others: list[Strand],
+        otherwise: Callable[[Strand], Alignment | None] = lambda strand: None,
+    ) -> StrandSet:
         """The seed and, of every rank, the strand whose ends scatter least against it, up to the
-        first that scatters much more.
+        first that scatters much more; `otherwise` aligns what cannot be aligned with the seed.
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
             found = self.aligner.align(other, seed) or self.aligner.beside(other, seed)
+            found = found or otherwise(other)
             if found is not None:
                 scatter = _scatter(other, seed, found)
                 if other.rank not in nearest or scatter < nearest[other.rank][0]:
@@ -263,9 +269,15 @@ class Search:
         return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
 
     def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
-        """What is proven of some strands of a set."""
+        """What is proven of some strands of a set. Two that cannot be aligned by themselves, as
+        where a clock has stepped, may be as both are with the first of the set.
+        """
         strands = [found.strands[n] for n in places]
-        part = self._around(strands[0], strands[1:])
+
+        def through(strand: Strand) -> Alignment | None:
+            return self.aligner.through(found, strand, strands[0])
+
+        part = self._around(strands[0], strands[1:], through)
         if len(part.strands) == len(strands) > 1:
             yield from self._prove(part)
         else:

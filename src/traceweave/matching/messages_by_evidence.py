@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -112,7 +112,8 @@ class Messages:
         channels = list(self._channels(time, tied=False))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
-        found = [c for c in tight if self._confirmed(c, tight, time)]
+        direct = self._direct(tight)
+        found = [c for c in direct if self._confirmed(c, direct, time)]
         instance = self.instance.copy()
         parts = time.parts()
         for channel in sorted(found, key=lambda c: c.tie.ends_ns):
@@ -189,7 +190,9 @@ class Messages:
         near = {pair: self._skipped(*pair, ranks) for pair in pairs}
         direct = {high - low for (low, high), hops in near.items() if not hops}
         kept = {far for far in even & direct if far % main == 0 or main % far == 0}
-        return [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
+        return self._direct(
+            [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
+        )
 
     def _even(self, channels: list[Channel]) -> tuple[set[tuple[int, int]], set[int]]:
         """Every two ranks that are known to have met, with those of `channels`, and the distances
@@ -203,6 +206,30 @@ class Messages:
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
         return pairs, even
+
+    def _direct(self, channels: list[Channel]) -> list[Channel]:
+        """The channels without those that stages between may have passed on: stages that lie as far
+        apart as others that met, of which two never did, and one of which has so many messages
+        that have no other side yet.
+        """
+        pairs, even = self._even(channels)
+        matched = self.instance.copy()
+        for one in channels:
+            matched[one.sent] = matched[one.received] = 0
+        left = Counter(self.calls.rank[self.index[matched[self.index] < 0]].tolist())
+        kept = []
+        for one in channels:
+            low, high = one.pair
+            hops = [n for n in even if n < high - low and (high - low) % n == 0]
+            chains = [range(low, high + 1, n) for n in hops]
+            passed = any(
+                not pairs.issuperset(pairwise(chain))
+                and max(left[rank] for rank in chain[1:-1]) >= len(one.sent)
+                for chain in chains
+            )
+            if not passed:
+                kept.append(one)
+        return kept
 
     def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
         """The distances of stages of which none between two ranks was recorded."""
