@@ -68,7 +68,7 @@ def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Re
     found = rules.loc["imbalance"]
     assert found["scenario"] == "step=3-6 kind=compute like=mean"
     assert found["cost_is"] == "replayed"
-    assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.01)
+    assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.03)
 
 
 @nightly

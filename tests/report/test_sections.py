@@ -15,6 +15,7 @@ from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.report.conftest import MakeRun
 from tests.report.handmade import MS
+from tests.traffic import woven
 from traceweave.report.sections import budget_layout
 from traceweave.report.sections.budget import budget_in_words, load_budget
 from traceweave.report.sections.budget_layout import budget_section
@@ -27,6 +28,7 @@ from traceweave.report.sections.collectives import (
 from traceweave.report.sections.gaps import gaps_in_words, gaps_section, load_gaps
 from traceweave.report.sections.inputs import load_inputs, losses
 from traceweave.report.sections.overlap import load_overlap, overlap_section
+from traceweave_simulator.traffic_jobs import Job
 
 SUMS = ("window_ns", "compute_ns", "exposed_comm_ns", "exposed_memory_ns", "idle_ns", "overlap_ns")
 
@@ -285,11 +287,9 @@ def test_a_collective_that_ends_before_it_begins_is_reported(make_run: MakeRun) 
     assert "cannot be: by up to 10.0 ms" in clocks_section(clocks).notes[-1]
 
 
-@nightly
-def test_of_a_clock_that_changes_the_charts_say_that_they_show_the_first_row(
-    recorded: Recorded,
-) -> None:
-    section = clocks_section(load_clocks(recorded("fsdp1_gloo").con))
+def test_of_a_clock_that_changes_the_charts_say_that_they_show_the_first_row() -> None:
+    with woven(Job(hosts=2, per_host=1, steps=60, jump_us=500)) as (con, _):
+        section = clocks_section(load_clocks(con))
     offsets = section.figures[1].chart["variants"][0]["values"][0]
     assert len(offsets) == 2 < len(section.tables[0].rows)
     assert section.notes[-1] == (
