@@ -384,7 +384,7 @@ def test_a_host_bound_run_gains_by_its_launches(recorded: Recorded) -> None:
     lost = run.breakdown()
     late = run.stragglers().set_index("rank")
     # rank 6 is nearly as late as rank 0: one alone gains little, both more than their sum
-    assert rows["gain_ns"][0] == pytest.approx(6_954_709, abs=1000)  # clocks move by ns
+    assert rows["gain_ns"][0] == pytest.approx(6_953_500, abs=1000)  # clocks move by ns
     assert abs(rows["gain_ns"][1]) < 10_000
     assert rows["gain_ns"][2] > rows["gain_ns"][:2].sum()
     assert launches > step / 2

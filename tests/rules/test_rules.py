@@ -291,7 +291,7 @@ REAL: dict[str, Rule] = {
     ),
     "communication_bound": Rule(
         (
-            True_("kineto/megatron_tp8", None, "50.0 ms .* is transfer", "Tensor parallelism"),
+            True_("kineto/megatron_tp8", None, "50.1 ms .* is transfer", "Tensor parallelism"),
             True_("kineto/diff_control", None, ".* as only one rank was recorded", "all_to_all"),
             # kernels that run during its all-reduces start 1 us after their launches
             True_(
