@@ -26,7 +26,9 @@ class Shown(NamedTuple):
 SHOWN = (
     # the step that it names: 5 is as long
     Shown("cases/ts0", "Step 6 idles 7.80 ms longer", "step = 6"),
-    Shown("fsdp1_gloo", "Rank 1 keeps the others waiting in step 5", "step = 5 AND last_rank = 1"),
+    Shown(
+        "two_groups_gloo", "Rank 0 keeps the others waiting in step 5", "step = 5 AND last_rank = 0"
+    ),
     # compute hides the longest wait, in step 5
     Shown("fsdp2_gloo", "Rank 1 keeps the others waiting in step 6", "step = 6 AND last_rank = 1"),
     Shown("flops_cpu", "Step 6 takes", "step = 6"),
