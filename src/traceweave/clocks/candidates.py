@@ -130,12 +130,12 @@ def candidates(model: Model) -> list[tuple[float, list[Step]]]:
     and what that gains beyond what it costs; best first."""
     pulls = pulls_of(model)
     found = [pair for unit in range(len(model.fixed)) for pair in candidate(model, pulls, unit)]
-    return sorted((pair for pair in found if pair[0] >= 0), key=lambda pair: -pair[0])
+    return sorted(found, key=lambda pair: -pair[0])
 
 
 def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[Step]]]:
     """The step of a clock that gains most, by the score of Huber's weights given its own line, bend
-    and steps, and the two; none where few ends tell."""
+    and steps, and the two, as far as they pay; none where few ends tell."""
     told = told_of(model, pulls, (unit,))
     if len(told.row) < 8:
         return []
@@ -158,6 +158,7 @@ def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[S
     return [
         (gain - cost, [Step((unit,), float(at[place - 1]), float(at[place])) for place in some])
         for gain, cost, some in ((gain, least, [place]), (both - without, 2 * least, places))
+        if gain >= cost
     ]
 
 

@@ -51,8 +51,7 @@ def bend(model: Model) -> None:
 def grown(model: Model) -> Model:
     """Return the model with bends and steps that make its ends likely: a step of each clock first,
     so that no bend is taken for it, then bends, then more steps."""
-    least = price(model)
-    if not bending(model, least / 2).any() and not candidates(model):
+    if not bending(model, price(model) / 2).any() and not candidates(model):
         return model
     one = model.copied()
     one.uneven = True
@@ -78,10 +77,10 @@ def revised(model: Model) -> Model:
             set_steps(one, [step for step in one.steps if step.units != (unit,)])
             one.settle(6)
             for _ in range(MOST_STEPS):
-                found = [some for gain, some in candidate(one, pulls_of(one), unit) if gain >= 0]
+                found = candidate(one, pulls_of(one), unit)
                 if not found:
                     break
-                set_steps(one, [*one.steps, *found[0]])
+                set_steps(one, [*one.steps, *found[0][1]])
                 one.settle(6)
                 learn_bends(one, 1)
             place_steps(one)
@@ -101,10 +100,10 @@ def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
     one that comes back."""
     for _ in range(rounds):
         found = [steps for _, steps in candidates(model)]
-        once = [steps for steps in found if len(steps) == 1]
-        back = [steps for steps in found if len(steps) > 1][:1]
         if not found:
             return
+        once = [steps for steps in found if len(steps) == 1]
+        back = [steps for steps in found if len(steps) > 1][:1]
         before, tried = model.evidence(), []
         for some in filter(None, (once, back)):
             one = model.copied()

@@ -136,7 +136,7 @@ def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
         grid = GRID * prior[mine[0]]
         gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
         more = prior[mine] / by - prior[mine]
-        if by != 1:  # Woodbury's identity
+        if more.any():  # Woodbury's identity
             known = np.linalg.solve(np.diag(1 / more) + own, np.c_[cov[mine], mean[mine]])
             cov, mean = cov - cov[:, mine] @ known[:, :-1], mean - cov[:, mine] @ known[:, -1]
         prior[mine] += more
