@@ -61,7 +61,7 @@ class Answer:
         for unit, sign in both:
             total = total + sign * (fun @ model.coef[unit][: fun.shape[1]])
             for step, height in zip(model.steps, model.height, strict=True):
-                if unit in step.units:
+                if unit == step.unit:
                     total = total + sign * height * (local >= self.local(rank, step.at))
         return np.asarray(total + model.gpu[rank] - model.gpu[root])
 
@@ -100,7 +100,7 @@ class Answer:
         n = len(model.clock)
         row[:, :n] = fun[:, model.which] * sign
         for j, step in enumerate(model.steps):
-            side = float(model.unit[rank] in step.units) - float(model.unit[root] in step.units)
+            side = float(model.unit[rank] == step.unit) - float(model.unit[root] == step.unit)
             row[:, n + j] = side * (when >= step.at)
         gpus = n + len(model.steps) + np.arange(len(model.gpus))
         row[:, gpus] = (model.gpus == rank) * 1.0 - (model.gpus == root)
@@ -129,8 +129,7 @@ class Answer:
         if model is None or model.unit[rank] == model.unit[root]:
             return []
         mine, other = model.unit[rank], model.unit[root]
-        found = [s for s in model.steps if (mine in s.units) != (other in s.units)]
-        return sorted(found, key=lambda s: s.at)
+        return sorted((s for s in model.steps if s.unit in (mine, other)), key=lambda s: s.at)
 
     def span(self, step: Step) -> tuple[float, float]:
         """Since when and until when a step may have been."""

@@ -22,10 +22,9 @@ Boor 1978)."""
 
 @dataclass(frozen=True)
 class Step:
-    """A step of a clock, or of several, as those of ranks of a host that nobody named: between two
-    instances that tie them to others, on the common clock, ns."""
+    """A step of a clock: between two instances that tie it to others, on the common clock, ns."""
 
-    units: tuple[int, ...]
+    unit: int
     since: float
     until: float
 

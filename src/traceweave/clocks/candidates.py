@@ -64,19 +64,17 @@ def pulls_of(model: Model) -> Pulls:
     return Pulls(unit, row, weight, count, ahead, score, near, drawn, of_all)
 
 
-def told_of(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
-    """What instances say that some clocks share with others."""
-    low, high = (np.searchsorted(pulls.unit, units, side) for side in ("left", "right"))
-    mine = np.concatenate([np.arange(a, b) for a, b in zip(low, high, strict=True)])
-    row, place = np.unique(pulls.row[mine], return_inverse=True)
+def told_of(model: Model, pulls: Pulls, unit: int) -> Told:
+    """What instances say that a clock shares with others."""
+    first, end = np.searchsorted(pulls.unit, (unit, unit + 1)).tolist()
+    row = pulls.row[first:end]
     weight, count, ahead, near, drawn = (
-        np.bincount(place, of[mine])
-        for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
+        of[first:end] for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
     )
     total, beside, pulled = (of[row] for of in pulls.of_all)
     others = total - weight
     told = others > ROUNDED * total
-    row, weight, others, total = (of[told] for of in (row, weight, others, total))
+    row, weight, others, total = row[told], weight[told], others[told], total[told]
     apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
     share = model.effect[model.ends.cell[row]] * count[told] * others / total
     return Told(row, apart, weight / count[told], share)
@@ -84,7 +82,7 @@ def told_of(model: Model, pulls: Pulls, units: tuple[int, ...]) -> Told:
 
 @dataclass(frozen=True)
 class Told:
-    """Per instance that some clocks share with others: how far their ends lie after those of the
+    """Per instance that a clock shares with others: how far its ends lie after those of the
     others, how exactly one end is known (inverse variance), and for how many they count."""
 
     row: Ints
@@ -136,7 +134,7 @@ def candidates(model: Model) -> list[tuple[float, list[Step]]]:
 def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[Step]]]:
     """The step of a clock that gains most, by the score of Huber's weights given its own line, bend
     and steps, and the two, as far as they pay; none where few ends tell."""
-    told = told_of(model, pulls, (unit,))
+    told = told_of(model, pulls, unit)
     if len(told.row) < 8:
         return []
     at, least = model.when[told.row], price(model)
@@ -156,7 +154,7 @@ def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[S
     gain, place = max([scored, *((gain - without, place) for gain, place in once)])
     both, places = _there_and_back(told, x, prior, at, seen[1])
     return [
-        (gain - cost, [Step((unit,), float(at[place - 1]), float(at[place])) for place in some])
+        (gain - cost, [Step(unit, float(at[place - 1]), float(at[place])) for place in some])
         for gain, cost, some in ((gain, least, [place]), (both - without, 2 * least, places))
         if gain >= cost
     ]
@@ -211,7 +209,7 @@ def _steps_of(model: Model, unit: int, row: Ints) -> list[Floats]:
     return [
         after[row].astype(float)
         for after, step in zip(model.after, model.steps, strict=True)
-        if unit in step.units
+        if unit == step.unit
     ]
 
 
@@ -220,7 +218,7 @@ def bending(model: Model, least: float = 1.0) -> Flags:
     found = model.bend_var > 0
     pulls = pulls_of(model)
     for unit in range(len(model.fixed)):
-        told = told_of(model, pulls, (unit,))
+        told = told_of(model, pulls, unit)
         row, score, info = told.row, told.score(HUBER), told.info * told.share
         if len(row) < BENDS // 2 or found[unit]:
             continue

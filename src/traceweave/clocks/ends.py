@@ -18,6 +18,8 @@ from traceweave.medians import medians
 WAITED = 1.3
 """Who takes so many times as long as the quickest tenth of calls has waited for the root of a
 broadcast, and ends when it does; the ends of others are their own."""
+PER_END = ("rank", "local", "start", "place")
+PER_ROW = ("cell", "block", "probed", "ring", "transfer")
 LEAST = 8
 """Instances that tell how far ends of a cell scatter; fewer are taken together with others."""
 
@@ -56,22 +58,16 @@ class Ends:
         """Per instance: the place of its first end."""
         return np.searchsorted(self.row, np.arange(self.rows))
 
-    def of_rows(self, chosen: Flags) -> Ends:
-        """Return the ends of some instances."""
-        mine = chosen[self.row]
-        number = np.cumsum(chosen) - 1
-        return Ends(
-            self.rank[mine],
-            self.local[mine],
-            self.start[mine],
-            self.place[mine],
-            number[self.row[mine]],
-            self.cell[chosen],
-            self.block[chosen],
-            self.probed[chosen],
-            self.ring[chosen],
-            self.transfer[chosen],
-        )
+    def of_rows(self, chosen: Flags | Ints) -> Ends:
+        """Return the ends of some instances: the marked ones, or those listed, in this order."""
+        rows = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+        number = np.full(self.rows, -1)
+        number[rows] = np.arange(len(rows))
+        row = number[self.row]
+        mine = np.argsort(row, kind="stable")[int((row < 0).sum()) :]
+        per_end = {name: getattr(self, name)[mine] for name in PER_END}
+        per_row = {name: getattr(self, name)[rows] for name in PER_ROW}
+        return Ends(row=row[mine], **per_end, **per_row)
 
     def tying(self, unit: Ints) -> Flags:
         """Return which instances tie clocks to each other; `unit` is the clock of every rank."""
@@ -91,27 +87,6 @@ class Ends:
             place=np.zeros(len(kinds), np.int64),
             row=kinds // len(lead),
             ring=np.where(self.ring > 2, self.ring, 0),
-        )
-
-    def in_order(self, when: Floats) -> Ends:
-        """Return the ends with instances in the order of `when` (one value per instance)."""
-        order = np.argsort(when, kind="stable")
-        place = np.empty(self.rows, np.int64)
-        place[order] = np.arange(self.rows)
-        row = place[self.row]
-        ends = np.argsort(row, kind="stable")
-        return replace(
-            self,
-            rank=self.rank[ends],
-            local=self.local[ends],
-            start=self.start[ends],
-            place=self.place[ends],
-            row=row[ends],
-            cell=self.cell[order],
-            block=self.block[order],
-            probed=self.probed[order],
-            ring=self.ring[order],
-            transfer=self.transfer[order],
         )
 
     def thinned(self, most: int, least: int) -> Ends:

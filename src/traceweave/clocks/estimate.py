@@ -56,7 +56,7 @@ def fit_clocks(
 def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
     """Fit all clocks at once, from their first lines on."""
     when = medians(ends.local + start.added(ends.rank, ends.local), ends.row)
-    ends = ends.in_order(when)
+    ends = ends.of_rows(np.argsort(when, kind="stable"))
     model = _model(ends, start, np.sort(when, kind="stable"), on_gpu)
     few = ends.of_rows(ends.tying(start.unit)) if _many(start) else ends
     few = few.thinned(MOST, LEAST) if few.rows else ends

@@ -12,7 +12,6 @@ from traceweave.clocks.basis import BENDS, Step
 from traceweave.clocks.candidates import (
     Pulls,
     bending,
-    candidate,
     candidates,
     pulls_of,
     told_of,
@@ -61,33 +60,7 @@ def grown(model: Model) -> Model:
         one = without_idle(one)
         one.settle(12)
         place_steps(one)
-    return revised(one)
-
-
-def revised(model: Model) -> Model:
-    """Return the model after every clock that steps was looked at once more, without a bend and all
-    others being known, until none is better: it may have stepped alone, at another time than those
-    beside it, or not at all."""
-    better = True
-    while better:
-        better = False
-        for unit in sorted({unit for step in model.steps for unit in step.units}):
-            one = model.copied()
-            one.bend_var[unit] = 0.0
-            set_steps(one, [step for step in one.steps if step.units != (unit,)])
-            one.settle(6)
-            for _ in range(MOST_STEPS):
-                found = candidate(one, pulls_of(one), unit)
-                if not found:
-                    break
-                set_steps(one, [*one.steps, *found[0][1]])
-                one.settle(6)
-                learn_bends(one, 1)
-            place_steps(one)
-            one = without_idle(one)
-            if worth(one) > worth(model) + 1:
-                model, better = one, True
-    return split(model)
+    return split(one)
 
 
 def add_step(model: Model) -> None:
@@ -192,13 +165,13 @@ def _place(model: Model, pulls: Pulls, number: int) -> Step:
     now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
     if not 0 <= now < len(gain) or gain[best] < gain[now] + 1:
         return step
-    return Step(step.units, float(at[best]), float(at[best + 1]))
+    return Step(step.unit, float(at[best]), float(at[best + 1]))
 
 
 def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
     """Instances that tell when a step was, and the log likelihood of its being after each, but the
     last, all else being as it is."""
-    told = told_of(model, pulls, model.steps[number].units)
+    told = told_of(model, pulls, model.steps[number].unit)
     height, after = model.height[number], model.after[number][told.row]
     before = told.apart - height * after
     gain = np.cumsum(told.likely(before) - told.likely(before + height))[:-1]
@@ -218,35 +191,19 @@ def spans(model: Model) -> list[tuple[float, float]]:
     return found
 
 
-def simpler(model: Model) -> Model:
-    """Return the model with the fewest steps that say the same where several clocks step at once:
-    what all but one do is a step of that one, whose moment may be another."""
-    for step in model.steps:
-        some, level, height = _at_once(model, step)
-        if len(some) < 2 or len(height) > len(some):
-            continue
-        still = int(np.bincount(level).argmax())
-        units = [np.flatnonzero(level == k) for k in range(len(height)) if k != still]
-        one = _instead(model, some, units, height[np.arange(len(height)) != still] - height[still])
-        if one is not None and worth(one) > worth(model):
-            return simpler(one)
-    return model
-
-
 def split(model: Model) -> Model:
-    """Return the model with a step of its own for each clock that steps at once with others, if
-    their moments turn out to be others: two that lie near each other pass for one."""
+    """Return the model in which, of clocks that step at once, those that go equally far stay and
+    all others step, each at a moment of its own: two that lie near each other pass for one."""
     for step in model.steps:
         some, level, height = _at_once(model, step)
         for still in range(len(height)):
             moved = np.flatnonzero(level != still)
             if len(moved) > MOST_SHARED:
                 continue
-            heights = height[level[moved]] - height[still]
-            one = _instead(model, some, list(moved[:, None]), heights)
+            one = _instead(model, some, moved, height[level[moved]] - height[still])
             if one is None:
                 break
-            one = without_idle(simpler(one))
+            one = without_idle(one)
             if worth(one) > worth(model) + UNSURE:
                 return split(one)
     return model
@@ -258,21 +215,21 @@ def _at_once(model: Model, step: Step) -> tuple[list[Step], Ints, Floats]:
     some = [s for s in model.steps if s.since < step.until and s.until > step.since]
     height = np.zeros(len(model.fixed))
     for s, by in zip(model.steps, model.height, strict=True):
-        height[list(s.units)] += by * (s in some)
+        height[s.unit] += by * (s in some)
     order = np.argsort(height)
     level = np.empty(len(order), np.int64)
     level[order] = np.r_[0, np.cumsum(np.diff(height[order]) > SAME_NS)]
     return some, level, np.bincount(level, height) / np.bincount(level)
 
 
-def _instead(model: Model, some: list[Step], units: list[Ints], heights: Floats) -> Model | None:
+def _instead(model: Model, some: list[Step], moved: Ints, heights: Floats) -> Model | None:
     """The model with steps of these clocks in place of some others, moved to where they fit."""
     since, until = max(s.since for s in some), min(s.until for s in some)
     if since >= until:
         return None
     one = model.copied()
     kept = [(s, by) for s, by in zip(model.steps, model.height, strict=True) if s not in some]
-    set_steps(one, [*[s for s, _ in kept], *[Step(tuple(u.tolist()), since, until) for u in units]])
+    set_steps(one, [*[s for s, _ in kept], *[Step(int(u), since, until) for u in moved]])
     one.height = np.r_[[by for _, by in kept], heights]
     one.settle(8)
     place_steps(one)

@@ -1,6 +1,6 @@
 """The model of all clocks: its unknowns, weights and scales, and the fit of everything at once.
 
-    end_ki + F(t_k) a_u(i) + sum_j H(t_k - s_j) h_j + g_i + T_c (l_gi + m_gu) = T_k + noise
+    end_ki + F(t_k) a_u(i) + sum_j H(t_k - s_j) h_j + g_i + T_c l_gi = T_k + noise
 
 of instance k of cell c and group g, and rank i with clock u. Noise is Student's t with a scale per
 cell. T_k is eliminated: what counts of the ends of an instance is how far they lie from their mean.
@@ -40,13 +40,10 @@ LAG = 0.003
 """by which share of a transfer a rank of a ring ends late, before the calls tell better."""
 WAVE = 0.03
 """And by which share the rank that came last ends later than the one opposite to it."""
-TOGETHER = 0.5
-"""Share of the variance of lags that ranks of one clock in a group have in common: neighbours in a
-ring end late together."""
 VAGUE = 3
 """Ends' worth that the scatter of all cells counts beside that of one."""
-KINDS = 7
-"""Of unknowns: lines, bends, steps, constants of GPUs, lags of ranks, lags of clocks, waves."""
+KINDS = 6
+"""Of unknowns: lines, bends, steps, constants of GPUs, lags of ranks, waves."""
 TABLE = 20_000_000
 """Numbers that a table of all clocks at all instances holds at most."""
 DENSE = 30
@@ -89,7 +86,6 @@ class Model:
     gpu_var: float = GPU_NS**2
     lag_var: float = LAG**2
     lag: Floats = field(default_factory=lambda: np.zeros(0))
-    mate: Floats = field(default_factory=lambda: np.zeros(0))
     wave_var: float = WAVE**2
     wave: Floats = field(default_factory=lambda: np.zeros(0))
     hess: Floats = field(default_factory=lambda: np.zeros((0, 0)))
@@ -117,9 +113,7 @@ class Model:
         self.bins = np.unique(np.r_[0, np.searchsorted(self.when, edges)])
         self.bins = self.bins[self.bins < len(self.when)]
         self.after = [self.when >= s.at for s in self.steps]
-        self.steps_of = np.zeros((len(self.steps), units), np.bool_)
-        for j, step in enumerate(self.steps):
-            self.steps_of[j, list(step.units)] = True
+        self.stepping = np.array([step.unit for step in self.steps], np.int64)
         probed = ends.probed[ends.row]
         many = np.bincount(self.unit, minlength=units)[self.unit] > 1
         many &= self.on_gpu & (self.gpu_var > 0)
@@ -127,15 +121,13 @@ class Model:
         block = ends.block[ends.row]
         ring = ends.ring[ends.row] * self.on_gpu[ends.rank]  # threads get a core when they do
         lag = np.where((ring == 0) | (self.lag_var == 0), -1, block * len(self.unit) + ends.rank)
-        mate = np.where((ring == 0) | (self.lag_var == 0), -1, block * units + self.of)
         sort = np.unique(np.c_[self.long[ends.cell], ends.ring], axis=0, return_inverse=True)[1]
         wave = np.where((ring > 0) & (self.wave_var > 0), sort.ravel()[ends.row], -1)
         self.gpu_of, gpu = _numbered(gpu)
         self.lag_of, lag = _numbered(lag)
-        self.mate_of, mate = _numbered(mate)
         self.wave_of, wave = _numbered(wave)
         if len(self.lag) != len(lag):
-            self.lag, self.mate = np.zeros(len(lag)), np.zeros(len(mate))
+            self.lag = np.zeros(len(lag))
         if len(self.wave) != len(wave):
             self.wave = np.zeros(len(wave))
         self.gpus = gpu
@@ -144,15 +136,7 @@ class Model:
         free = np.flatnonzero(~self.fixed)
         self.kind = np.repeat(
             np.arange(KINDS),
-            [
-                2 * len(free),
-                BENDS * len(bent),
-                len(self.steps),
-                len(gpu),
-                len(lag),
-                len(mate),
-                len(wave),
-            ],
+            [2 * len(free), BENDS * len(bent), len(self.steps), len(gpu), len(lag), len(wave)],
         )
         self.clock = np.r_[np.repeat(free, 2), np.repeat(bent, BENDS)]
         self.which = np.r_[np.tile([0, 1], len(free)), np.tile(np.arange(2, FUNCTIONS), len(bent))]
@@ -170,13 +154,7 @@ class Model:
             np.full(count, 1 / variance if count else 0.0)
             for count, variance in zip(
                 counts[2:],
-                (
-                    STEP_NS**2,
-                    self.gpu_var or 1.0,
-                    (1 - TOGETHER) * (self.lag_var or 1.0),
-                    TOGETHER * (self.lag_var or 1.0),
-                    self.wave_var or 1.0,
-                ),
+                (STEP_NS**2, self.gpu_var or 1.0, self.lag_var or 1.0, self.wave_var or 1.0),
                 strict=True,
             )
         ]
@@ -186,16 +164,14 @@ class Model:
     def theta(self) -> Floats:
         """All unknowns in one row."""
         heights = self.coef[self.clock, self.which]
-        return np.concatenate(
-            [heights, self.height, self.gpu[self.gpus], self.lag, self.mate, self.wave]
-        )
+        return np.concatenate([heights, self.height, self.gpu[self.gpus], self.lag, self.wave])
 
     @theta.setter
     def theta(self, values: Floats) -> None:
         edges = np.cumsum(np.bincount(self.kind, minlength=KINDS))
         self.coef = np.zeros_like(self.coef)
         self.coef[self.clock, self.which] = values[: edges[1]]
-        self.height, gpu, self.lag, self.mate, self.wave = (
+        self.height, gpu, self.lag, self.wave = (
             values[a:b] for a, b in pairwise(edges[1:].tolist())
         )
         self.gpu = np.zeros_like(self.gpu)
@@ -220,7 +196,7 @@ class Model:
         one.ends = some.united(self.unit, lead, local[tying[self.ends.row]])
         one.base, one.when = one.ends.local, self.when[tying]
         one.gpu_var, one.wave_var, one.gpu = 0.0, 0.0, np.zeros_like(self.gpu)
-        one.lag, one.mate = np.zeros(0), np.zeros(0)
+        one.lag = np.zeros(0)
         one.mid, one.last, one.calm = None, None, np.zeros(0)
         one.prepare()
         return one
@@ -238,8 +214,8 @@ class Model:
             shift = np.zeros(len(row))
             for f in used:
                 shift += self.fun[row, f] * self.coef[of, f]
-        for mine, after, height in zip(self.steps_of, self.after, self.height, strict=True):
-            shift += height * (after[row] & mine[of])
+        for unit, after, height in zip(self.stepping, self.after, self.height, strict=True):
+            shift += height * (after[row] & (of == unit))
         constant = np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
         return np.asarray(self.base + shift + constant)
 
@@ -256,8 +232,7 @@ class Model:
     def _without_lags(self) -> Floats:
         """Ends on the common clock, less by how much later than others they are."""
         size_of = self.long[self.ends.cell][self.ends.row]
-        lags = np.r_[self.lag, 0.0][self.lag_of] + np.r_[self.mate, 0.0][self.mate_of]
-        lags += np.r_[self.wave, 0.0][self.wave_of] * self.crest
+        lags = np.r_[self.lag, 0.0][self.lag_of] + np.r_[self.wave, 0.0][self.wave_of] * self.crest
         return np.asarray(self.moved() + size_of * lags)
 
     def weigh(self) -> tuple[Floats, Floats]:
@@ -340,8 +315,8 @@ class Model:
             [np.bincount(self.of, pull * self.fun[row, f], units) for f in range(count)]
         )
         grad[: len(self.clock)] = -by_function[self.which, self.clock]
-        for j, (mine, after) in enumerate(zip(self.steps_of, self.after, strict=True)):
-            grad[len(self.clock) + j] = -pull[after[row] & mine[self.of]].sum()
+        for j, (unit, after) in enumerate(zip(self.stepping, self.after, strict=True)):
+            grad[len(self.clock) + j] = -pull[after[row] & (self.of == unit)].sum()
         consts, columns = self._consts()
         for place, x in columns:
             grad[moving:] -= np.bincount(place, pull * x, consts + 1)[:consts]
@@ -409,13 +384,12 @@ class Model:
     def _consts(self) -> tuple[int, list[tuple[Ints, Floats]]]:
         """The number of unknowns that do not change with time, and which of them, by how much, move
         each end; the last, one more, is none."""
-        count = len(self.gpus) + len(self.lag) + len(self.mate) + len(self.wave)
+        count = len(self.gpus) + len(self.lag) + len(self.wave)
         long = self.long[self.ends.cell][self.ends.row]
         columns, first = [], 0
         for place, size, many in (
             (self.gpu_of, np.ones_like(long), len(self.gpus)),
             (self.lag_of, long, len(self.lag)),
-            (self.mate_of, long, len(self.mate)),
             (self.wave_of, long * self.crest, len(self.wave)),
         ):
             if many:
@@ -439,12 +413,12 @@ class Model:
             self.which[:, None], self.which[None], self.clock[:, None], self.clock[None]
         ]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
-        for j, mine in enumerate(self.steps_of):
-            moved = lap[:, :, mine].sum(axis=2)
+        for j, unit in enumerate(self.stepping):
+            moved = lap[:, :, unit]
             beside = fun[starts[j] :].T @ moved[starts[j] :]
             result[n + j, :n] = result[:n, n + j] = beside[self.which, self.clock]
             late = np.vstack([np.cumsum(moved[::-1], axis=0)[::-1], np.zeros(units)])
-            result[n + j, n:] = (late[np.maximum(starts, starts[j])] * self.steps_of).sum(axis=1)
+            result[n + j, n:] = late[np.maximum(starts, starts[j]), self.stepping]
         return result
 
     def _crossing(self, fun: Floats, half: Floats) -> Floats:
@@ -454,8 +428,8 @@ class Model:
         every = (fun.T @ half.reshape(bins, units * consts)).reshape(fun.shape[1], units, consts)
         result[: len(self.clock)] = every[self.which, self.clock]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
-        for j, mine in enumerate(self.steps_of):
-            result[len(self.clock) + j] = half[starts[j] :, mine].sum(axis=(0, 1))
+        for j, unit in enumerate(self.stepping):
+            result[len(self.clock) + j] = half[starts[j] :, unit].sum(axis=0)
         return result
 
     def settle(self, rounds: int = 25, tolerance: float = 50.0) -> None:

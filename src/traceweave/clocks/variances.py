@@ -20,7 +20,7 @@ ROUNDED = 1e-10
 """What ends say of a direction beside what they say of the clearest, more than rounding."""
 
 
-LINE, BEND, STEP, GPU, LAGS, MATE, WAVES = range(7)
+LINE, BEND, STEP, GPU, LAGS, WAVES = range(6)
 
 
 def best_variance(told: Floats, score: Floats, prior: Floats, grid: Floats) -> tuple[float, float]:
@@ -71,12 +71,12 @@ def learn_constants(model: Model, rounds: int = 4) -> None:
     model.settle()
     for _ in range(rounds):
         old = model.gpu_var, model.lag_var, model.wave_var
-        for kinds, name, grid in (
-            ((GPU,), "gpu_var", GRID),
-            ((LAGS, MATE), "lag_var", SHARE),
-            ((WAVES,), "wave_var", SHARE),
+        for kind, name, grid in (
+            (GPU, "gpu_var", GRID),
+            (LAGS, "lag_var", SHARE),
+            (WAVES, "wave_var", SHARE),
         ):
-            mine = np.flatnonzero(np.isin(model.kind, kinds))
+            mine = np.flatnonzero(model.kind == kind)
             if len(mine):
                 now = getattr(model, name)
                 gain, by = best_variance(*_others_free(model, mine), model.prior[mine], grid / now)
