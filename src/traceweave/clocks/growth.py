@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import chain
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from traceweave.arrays import Floats, Ints
 from traceweave.clocks.basis import BENDS, Step
@@ -125,21 +126,24 @@ def without_idle(model: Model) -> Model:
 
 def _clear(model: Model) -> list[tuple[Step, float]]:
     """The steps that gain what they cost, and how much that is, the least one left out first."""
-    prior, first = model.prior.copy(), int((model.kind < STEP).sum())
-    left = list(range(len(model.steps)))
+    place = np.flatnonzero(model.kind == STEP)
+    left = np.arange(len(place))
+    factor = cho_factor(model.hess + np.diag(model.prior + TINY))
+    cov = cho_solve(factor, np.eye(len(model.prior))[:, place])
+    mean = cov.T @ (model.right + model.prior * model.mean)
+    cov, own = cov[place], model.prior[place]
     gains = np.zeros(0)
-    while left:
-        cov = np.linalg.inv(model.hess + np.diag(prior + TINY))
-        place = first + np.array(left)
-        mean = (cov @ (model.right + model.prior * model.mean))[place]
-        spread, own = np.diag(cov)[place], prior[place]
+    while len(left):
+        spread = np.diag(cov)
         told = np.maximum(1 / spread - own, 0.0)
         gains = 0.5 * (mean / spread) ** 2 / (told + own) - 0.5 * np.log1p(told / own)
         worst = int(gains.argmin())
         if gains[worst] >= price(model):
             break
-        prior[place[worst]] = 1e30
-        del left[worst]
+        known, kept = cov[worst] / spread[worst], np.arange(len(left)) != worst
+        mean = (mean - known * mean[worst])[kept]
+        cov = (cov - known[:, None] * cov[worst])[np.ix_(kept, kept)]
+        own, left = own[kept], left[kept]
     return [(model.steps[j], float(gain)) for j, gain in zip(left, gains, strict=False)]
 
 

@@ -9,12 +9,12 @@ cell. T_k is eliminated: what counts of the ends of an instance is how far they 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotri
 from scipy.sparse import csr_matrix
 
 from traceweave.arrays import Flags, Floats, Ints
@@ -114,6 +114,10 @@ class Model:
         self.bins = self.bins[self.bins < len(self.when)]
         self.after = [self.when >= s.at for s in self.steps]
         self.stepping = np.array([step.unit for step in self.steps], np.int64)
+        self.stepped = [
+            np.flatnonzero((self.of == step.unit) & after[ends.row])
+            for step, after in zip(self.steps, self.after, strict=True)
+        ]
         probed = ends.probed[ends.row]
         many = np.bincount(self.unit, minlength=units)[self.unit] > 1
         many &= self.on_gpu & (self.gpu_var > 0)
@@ -214,8 +218,8 @@ class Model:
             shift = np.zeros(len(row))
             for f in used:
                 shift += self.fun[row, f] * self.coef[of, f]
-        for unit, after, height in zip(self.stepping, self.after, self.height, strict=True):
-            shift += height * (after[row] & (of == unit))
+        for some, height in zip(self.stepped, self.height, strict=True):
+            shift[some] += height
         constant = np.where(self.gpu_of >= 0, self.gpu[self.ends.rank], 0.0)
         return np.asarray(self.base + shift + constant)
 
@@ -311,12 +315,9 @@ class Model:
         row, units, moving = self.ends.row, len(self.fixed), len(self.clock) + len(self.steps)
         grad = np.zeros(len(self.kind))
         count = FUNCTIONS if self.bend_var.any() else 2
-        by_function = np.stack(
-            [np.bincount(self.of, pull * self.fun[row, f], units) for f in range(count)]
-        )
-        grad[: len(self.clock)] = -by_function[self.which, self.clock]
-        for j, (unit, after) in enumerate(zip(self.stepping, self.after, strict=True)):
-            grad[len(self.clock) + j] = -pull[after[row] & (self.of == unit)].sum()
+        pulls = csr_matrix((pull, (self.of, row)), (units, self.ends.rows))
+        grad[: len(self.clock)] = -np.asarray(pulls @ self.fun[:, :count])[self.clock, self.which]
+        grad[len(self.clock) : moving] = [-pull[some].sum() for some in self.stepped]
         consts, columns = self._consts()
         for place, x in columns:
             grad[moving:] -= np.bincount(place, pull * x, consts + 1)[:consts]
@@ -330,56 +331,46 @@ class Model:
     def sums(self, weight: Floats) -> tuple[Floats, Floats, Floats]:
         """Weighted products of ends around their means, summed over instances: of clocks with each
         other and with what does not change, both per stretch of time, and of the latter."""
-        row, rows, units = self.ends.row, self.ends.rows, len(self.fixed)
-        edges = np.r_[self.bins, rows]
-        root = np.sqrt(np.bincount(row, weight, rows))
-        share = weight / root[row]
+        row, rows, units, bins = self.ends.row, self.ends.rows, len(self.fixed), len(self.bins)
         consts, columns = self._consts()
-        const = np.zeros((rows, consts + 1))
-        for place, x in columns:
-            added = np.bincount(row * (consts + 1) + place, share * x, const.size)
-            const += added.reshape(const.shape)
-        const = const[:, :consts]
-        bins = len(self.bins)
-        lap: Floats = np.empty((bins, units, units))
-        half: Floats = np.zeros((bins, units, consts + 1))
-        for b, (own, cross) in enumerate(self._squares(share, const, edges)):
-            lap[b], half[b, :, :consts] = -own, -cross
-        in_bin = np.repeat(np.arange(bins), np.diff(edges))[row]
-        diagonal: Floats = np.bincount(  # type: ignore[assignment]
-            in_bin * units + self.of, weight, bins * units
+        share = weight / np.sqrt(np.bincount(row, weight, rows))[row]
+        clock = np.repeat(np.arange(bins), np.diff(np.r_[self.bins, rows]))[row] * units + self.of
+        clocks = csr_matrix((share, (row, clock)), (rows, bins * units))
+        const = sum(
+            (csr_matrix((share * x, (row, place)), (rows, consts + 1)) for place, x in columns),
+            start=csr_matrix((rows, consts + 1)),
         )
-        lap[:, np.arange(units), np.arange(units)] += diagonal.reshape(bins, units)
-        corner: Floats = np.zeros((consts + 1, consts + 1))
+        lap, half, corner = self._squares(clocks, const)
+        lap[np.arange(bins * units), np.tile(np.arange(units), bins)] += np.bincount(
+            clock, weight, bins * units
+        )
         for place, x in columns:
-            at = (in_bin * units + self.of) * (consts + 1) + place
-            half = half + np.bincount(at, weight * x, half.size).reshape(half.shape)
+            at = clock * (consts + 1) + place
+            half += np.bincount(at, weight * x, half.size).reshape(half.shape)
             for other, y in columns:
                 both = np.bincount(place * (consts + 1) + other, weight * x * y, corner.size)
-                corner = corner + both.reshape(corner.shape)
-        return lap, half[:, :, :consts], corner[:consts, :consts] - const.T @ const
+                corner += both.reshape(corner.shape)
+        lap, half = lap.reshape(bins, units, units), half.reshape(bins, units, -1)
+        return lap, half[:, :, :consts], corner[:consts, :consts]
 
-    def _squares(
-        self, share: Floats, const: Floats, edges: Ints
-    ) -> Iterator[tuple[Floats, Floats]]:
-        """Per stretch of time: products of what clocks weigh in each instance."""
-        row, rows, units = self.ends.row, self.ends.rows, len(self.fixed)
-        thin = csr_matrix((share, (row, self.of)), (rows, units))
+    def _squares(self, clocks: csr_matrix, const: csr_matrix) -> tuple[Floats, Floats, Floats]:
+        """What means take from products: of what clocks, each in its stretch of time, and constants
+        weigh in each instance."""
+        (rows, width), consts, units = clocks.shape, const.shape[1], len(self.fixed)
+        count = (np.diff(clocks.indptr) + np.diff(const.indptr)).astype(float)
         # most calls are of few clocks, some of all
-        if (np.diff(thin.indptr).astype(float) ** 2).sum() * DENSE < rows * units**2:
-            for low, high in pairwise(edges.tolist()):
-                few = thin[low:high]
-                yield (few.T @ few).toarray(), np.asarray(few.T @ const[low:high])
-            return
-        # to cut a sparse matrix takes longer than all else here, and ends are sorted by row
-        at, firsts = row * units + self.of, np.searchsorted(row, edges).tolist()
-        for (low, high), (first, last) in zip(
-            pairwise(edges.tolist()), pairwise(firsts), strict=True
-        ):
-            place = at[first:last] - low * units
-            every = np.bincount(place, share[first:last], (high - low) * units)
-            some: Floats = every.reshape(-1, units)  # type: ignore[assignment]
-            yield some.T @ some, some.T @ const[low:high]
+        if (count**2).sum() * DENSE < rows * float(units + consts) ** 2:
+            both = (clocks.T @ clocks).tocoo()
+            lap = np.zeros((width, units))
+            lap[both.row, both.col % units] = -both.data
+            return lap, -(clocks.T @ const).toarray(), -(const.T @ const).toarray()
+        lap, half, dense = np.empty((width, units)), np.empty((width, consts)), const.toarray()
+        place = clocks.indices % units + units * np.repeat(np.arange(rows), np.diff(clocks.indptr))
+        every = np.bincount(place, clocks.data, rows * units).reshape(rows, units)
+        for b, (low, high) in enumerate(pairwise([*self.bins.tolist(), rows])):
+            mine, some = slice(b * units, (b + 1) * units), every[low:high]
+            lap[mine], half[mine] = -(some.T @ some), -(some.T @ dense[low:high])
+        return lap, half, -(dense.T @ dense)
 
     def _consts(self) -> tuple[int, list[tuple[Ints, Floats]]]:
         """The number of unknowns that do not change with time, and which of them, by how much, move
@@ -406,12 +397,11 @@ class Model:
         fun = fun[:, :used]
         units = lap.shape[1]
         pairs = (fun[:, :, None] * fun[:, None, :]).reshape(bins, -1).T @ lap.reshape(bins, -1)
-        pairs = pairs.reshape(used, used, units, units)
+        pairs = pairs.reshape(used, used, units, units).transpose(2, 0, 3, 1)
         n, steps = len(self.clock), len(self.steps)
         result = np.zeros((n + steps, n + steps))
-        result[:n, :n] = pairs[
-            self.which[:, None], self.which[None], self.clock[:, None], self.clock[None]
-        ]
+        place = self.clock * used + self.which
+        result[:n, :n] = pairs.reshape(units * used, -1)[np.ix_(place, place)]
         starts = np.searchsorted(self.when[self.bins], [s.at for s in self.steps])
         for j, unit in enumerate(self.stepping):
             moved = lap[:, :, unit]
@@ -514,15 +504,19 @@ class Model:
         known = self.prior > 0
         off = self.theta - self.mean
         prior = np.log(self.prior[known]).sum() - (self.prior * off**2).sum()
-        turn = np.linalg.slogdet(self.hess + np.diag(self.prior + TINY))[1]
-        return float(0.5 * (prior - turn) + told)
+        turn = np.log(np.diag(cho_factor(self.hess + np.diag(self.prior + TINY))[0])).sum()
+        return float(0.5 * prior - turn + told)
 
     def covariance(self) -> Floats:
         """Of all unknowns, given variances and scales."""
-        size = len(self.kind)
-        return np.asarray(
-            cho_solve(cho_factor(self.hess + np.diag(self.prior + TINY)), np.eye(size))
-        )
+        return inverse(self.hess + np.diag(self.prior + TINY))
+
+
+def inverse(matrix: Floats) -> Floats:
+    """Of what is symmetric and positive."""
+    factor, lower = cho_factor(matrix)
+    upper = np.triu(dpotri(factor, lower)[0])
+    return np.asarray(upper + np.triu(upper, 1).T)
 
 
 def _numbered(of: Ints) -> tuple[Ints, Ints]:

@@ -7,7 +7,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.basis import BENDS
-from traceweave.clocks.system import GPU_NS, LAG, TINY, WAVE, Model
+from traceweave.clocks.system import GPU_NS, LAG, TINY, WAVE, Model, inverse
 
 PRICE = 2.0
 """What has one more coefficient has to gain PRICE * log(instances) in log likelihood; 1 (moment and
@@ -96,8 +96,9 @@ def learn_bends(model: Model, rounds: int = 2, prune: bool = False) -> None:
         bent = np.flatnonzero(model.bend_var > 0)
         places = np.flatnonzero(model.kind == BEND).reshape(len(bent), BENDS)
         prior = model.prior.copy()
+        cov, mean = _posterior(model, prior)
         for _ in range(3):
-            gains = _likely(*_posterior(model, prior), prior, places)
+            gains, cov, mean = _likely(cov, mean, prior, places)
         paying = _paying(model, prior, places, gains) if prune else np.full(len(bent), True)
         model.bend_var[bent] = np.where(paying, 1 / prior[places[:, 0]], 0.0)
         model.prepare()
@@ -115,19 +116,22 @@ def _paying(model: Model, prior: Floats, places: Ints, gains: Floats) -> Flags:
         mean = mean - cov[:, mine] @ known[:, -1]
         cov = cov - cov[:, mine] @ known[:, :-1]
         left = np.delete(left, worst)
-        gains = _likely(cov, mean, prior.copy(), places[left])
+        gains = _likely(cov, mean, prior.copy(), places[left])[0]
     return np.isin(np.arange(len(places)), left)
 
 
 def _posterior(model: Model, prior: Floats) -> tuple[Floats, Floats]:
     """Covariance and mean of all unknowns, given their precisions."""
-    cov = np.asarray(np.linalg.inv(model.hess + np.diag(prior + TINY)))
+    cov = inverse(model.hess + np.diag(prior + TINY))
     return cov, cov @ (model.right + model.prior * model.mean)
 
 
-def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
+def _likely(
+    cov: Floats, mean: Floats, prior: Floats, places: Ints
+) -> tuple[Floats, Floats, Floats]:
     """Set each bend's precision to the most likely one, those before it being set; return what each
-    gains. Two that stand for each other, set at once, would both be given up."""
+    gains, and `cov` and `mean` then. Two that stand for each other, set at once, would both be
+    given up."""
     gains = np.zeros(len(places))
     for number, mine in enumerate(places):
         own = cov[np.ix_(mine, mine)]
@@ -140,4 +144,4 @@ def _likely(cov: Floats, mean: Floats, prior: Floats, places: Ints) -> Floats:
             known = np.linalg.solve(np.diag(1 / more) + own, np.c_[cov[mine], mean[mine]])
             cov, mean = cov - cov[:, mine] @ known[:, :-1], mean - cov[:, mine] @ known[:, -1]
         prior[mine] += more
-    return gains
+    return gains, cov, mean
