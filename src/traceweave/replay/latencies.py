@@ -1,5 +1,5 @@
 """What of a transfer is latency: where a line through the medians by size begins; of one size, what
-its median call takes beyond a slow link, as in alpha_beta. Threads of a host wait for cores, too: of
+its median call takes beyond a slow link, as in alpha_beta. Threads of a host wait for cores: of
 what they transfer it is no more than the quickest call took.
 """
 
@@ -19,7 +19,7 @@ def latencies(
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
     have one size only. Where all have the same one, what a slow link does not explain.
 
-    `what` and `size` (effective bytes) are of instances, and so is `by_host`: whether threads of the
+    `what` and `size` (effective bytes) are of instances, and so is `by_host`: whether threads of
     hosts transfer between all ranks. `transfer` is how long those numbered `instance` took.
     """
     usual = _latency(size[instance], transfer)
