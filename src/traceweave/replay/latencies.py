@@ -13,9 +13,7 @@ SLOW = 1.0
 """Bytes per ns, about those of 10 Gbit/s Ethernet: what a slower link takes counts as latency."""
 
 
-def latencies(
-    what: Ints, size: Floats, instance: Ints, transfer: Ints, by_host: Flags
-) -> Floats:
+def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints, by_host: Flags) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
     have one size only. Where all have the same one, what a slow link does not explain.
 
