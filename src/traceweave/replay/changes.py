@@ -93,10 +93,6 @@ WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
 _UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"
 
 
-_ONE_SIDED = ("broadcast", "scatter", "reduce", "gather", "send_recv")
-"""Operations that may be over for a rank before another begins them."""
-
-
 @dataclass
 class Changed:
     """The graph of a scenario."""
@@ -476,8 +472,7 @@ class Changer:
         nodes, of = self.graph.nodes, self.graph.instances
         whole = (nodes.sort == TRANSFER) & (nodes.instance >= 0)
         size = np.maximum(of["bytes"], 0) * of["factor"]
-        by_host = ~np.isin(of["op"], _ONE_SIDED) & (not self.graph.has_gpu)
-        return latencies(of["size"], size, nodes.instance[whole], old[whole], by_host)
+        return latencies(of["size"], size, nodes.instance[whole], old[whole])
 
     def _overlapped(self, nodes: Nodes, chosen: Flags, s: Scenario) -> Nodes:
         """Let collectives arrive as soon as what they wait for on other streams is done."""

@@ -1,24 +1,23 @@
 """What of a transfer is latency: where a line through the medians by size begins; of one size, what
-its median call takes beyond a slow link, as in alpha_beta. Threads of a host wait for cores: of
-what they transfer it is no more than the quickest call took.
+its median call takes beyond a slow link, as in alpha_beta.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Floats, Ints
 
 SLOW = 1.0
 """Bytes per ns, about those of 10 Gbit/s Ethernet: what a slower link takes counts as latency."""
 
 
-def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints, by_host: Flags) -> Floats:
+def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
     have one size only. Where all have the same one, what a slow link does not explain.
 
-    `what` and `size` (effective bytes) are of instances, and so is `by_host`: whether threads of
-    hosts transfer between all ranks. `transfer` is how long those numbered `instance` took.
+    `what` and `size` (effective bytes) are of instances, `transfer` is how long those numbered
+    `instance` took.
     """
     usual = _latency(size[instance], transfer)
     alpha = np.full(len(size), usual or 0.0)
@@ -29,10 +28,6 @@ def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints, by_host:
             found = _unexplained(size, instance[mine], transfer[mine])
         if found is not None:
             alpha[what == one] = found
-        hosted = mine & by_host[instance]
-        if hosted.any():
-            quickest = _longest(size, instance[hosted], transfer[hosted]).min()
-            alpha[what == one] = np.minimum(alpha[what == one], quickest)
     return alpha
 
 
@@ -49,13 +44,8 @@ def _latency(size: Floats, transfer: Ints) -> float | None:
 
 def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     """Return what the median call takes beyond a slow link, if that is most of it."""
-    usual = float(np.median(_longest(size, instance, transfer)))
-    beyond = usual - float(size[instance[0]]) / SLOW
-    return beyond if 2 * beyond > usual else None
-
-
-def _longest(size: Floats, instance: Ints, transfer: Ints) -> Floats:
-    """Return how long each of some instances took on the rank where it took longest."""
     longest = np.zeros(len(size))
     np.maximum.at(longest, instance, transfer)
-    return longest[np.unique(instance)]
+    usual = float(np.median(longest[np.unique(instance)]))
+    beyond = usual - float(size[instance[0]]) / SLOW
+    return beyond if 2 * beyond > usual else None

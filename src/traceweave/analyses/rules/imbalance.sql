@@ -125,7 +125,7 @@ found AS (
 SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
-        WHEN is_uneven AND is_same THEN 'Ranks wait for each other: the same compute takes them longer in turn'
+        WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal compute takes longer in turn'
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         WHEN maybe IS NOT NULL THEN format('Ranks wait, most for rank {}, maybe by chance', maybe)
         ELSE 'Ranks wait for each other' || CASE WHEN cause IS NULL THEN '' ELSE ' in turn' END || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
