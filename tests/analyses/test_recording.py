@@ -15,6 +15,7 @@ import pytest
 import traceweave
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
+from tests.rewritten import rewritten
 
 Events = list[dict[str, Any]]
 Damage = Callable[[Events, random.Random], None]
@@ -134,6 +135,29 @@ def test_a_start_apart_leaves_the_same_step_out_on_every_rank(recorded: Recorded
     assert message.startswith("ranks began to record, or to work, 267 ms apart: step 3 ")
     steps = run.sql("SELECT rank, min(step), max(duration_ns) < 50e6 FROM steps GROUP BY rank")
     assert sorted(steps.to_numpy().tolist()) == [[0, 4, True], [1, 4, True]]
+
+
+# what was wrong: "Step 9 takes 2.45 s", of ranks that waited for one that wrote its trace
+def test_steps_after_a_rank_has_stopped_are_left_out_if_they_are_long(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    """As if rank 1 had stopped before its last step, 0.5 s after which the others went on."""
+
+    def stop(trace: dict[str, Any]) -> None:
+        events = trace["traceEvents"]
+        [last] = [e for e in events if e["name"] == "ProfilerStep#6" and e["ph"] == "X"]
+        if trace["distributedInfo"]["rank"] == 1:
+            kept = [e for e in events if e["ph"] == "M" or e["ts"] < last["ts"]]
+            trace["traceEvents"] = kept
+        else:
+            last["dur"] += 500_000
+
+    traces = rewritten(fixtures / "ddp_gloo_4ranks", tmp_path / "traces", stop)
+    with _ingested(traces, tmp_path) as run:
+        records = [row[:4] for row in _records(run) if row[2] == "early end"]
+        longest = run.steps()["length_ns"].max()
+    assert records == [(rank, "unknown", "early end", [6]) for rank in (0, 2, 3)]
+    assert longest < 300e6
 
 
 @nightly

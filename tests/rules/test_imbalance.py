@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import duckdb
 import pytest
 
+import traceweave
 from tests.analyses.builders import Builder, found_by
+from tests.conftest import DatabaseOf
+from tests.rewritten import rewritten
 
 MS = 1_000_000
 
@@ -85,3 +91,28 @@ def test_a_rank_that_compiles_in_a_step_is_told(
     assert ("There rank 1 compiles code. Without" in found["imbalance"]["evidence"]) == (own > 0)
     before = found["imbalance"]["advice"].startswith("Let all ranks compile before the loop")
     assert before == (own > 0)
+
+
+# what was wrong: "Balance the work (sequence lengths, experts, shards)", of ranks that all run the
+# same on inputs of the same sizes, and wait for cores
+def test_the_same_work_that_takes_longer_in_turn_is_not_to_be_balanced(
+    fixtures: Path, database_of: DatabaseOf, tmp_path: Path
+) -> None:
+    """As if all calls had inputs of one size: by turns a rank takes 40 times as long for them."""
+
+    def even(trace: dict[str, Any]) -> None:
+        for event in trace["traceEvents"]:
+            if event.get("cat") == "cpu_op":
+                event["args"] |= {"Input Dims": [[1]], "Concrete Inputs": [""]}
+
+    traces = rewritten(fixtures / "uneven_work_gloo", tmp_path / "traces", even)
+    said = []
+    for folder in (fixtures / "uneven_work_gloo", traces):
+        with traceweave.open(database_of(folder)) as run:
+            said.append(run.findings().set_index("rule").loc["imbalance"])
+    uneven, same = said
+    assert uneven["advice"].startswith("Balance the work")
+    assert same["title"].endswith("equal compute takes longer in turn")
+    assert "uneven, though most calls and sizes of inputs are the same" in same["evidence"]
+    assert same["advice"].startswith("Not the amount of work: look for other load on their CPU")
+    assert same["cost_ns"] == pytest.approx(uneven["cost_ns"], rel=0.05)

@@ -65,6 +65,29 @@ CROSS JOIN usual AS u CROSS JOIN waited AS w
 WHERE w.ns > u.ns AND l.ns > 2 * u.ns
 """
 
+# steps after the last one that all ranks recorded, if they take longer than two others do: who has
+# stopped writes its trace meanwhile, and the others wait
+_EARLY_END = """
+INSERT INTO base.doubts BY NAME
+WITH lengths AS (
+    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
+    FROM base.steps GROUP BY step
+),
+shared AS (
+    SELECT min(step) AS until_step FROM (SELECT max(step) AS step FROM base.steps GROUP BY rank)
+),
+usual AS (
+    SELECT median(ns) AS ns
+    FROM lengths CROSS JOIN shared WHERE step <= until_step
+    HAVING count(*) >= 2
+)
+SELECT
+    s.rank, s.source_id, s.step, 'early end' AS kind, l.ns AS count, l.ns AS total,
+    TRUE AS is_unknown
+FROM base.steps AS s JOIN lengths AS l USING (step) CROSS JOIN shared CROSS JOIN usual AS u
+WHERE s.step > until_step AND l.ns > 2 * u.ns
+"""
+
 # on the common clock, beside the middle of all starts and of all ends
 _APART = """
 INSERT INTO base.doubts BY NAME
@@ -140,6 +163,7 @@ WHERE count < m.total
 
 _BY_KIND = {
     "late start": _LATE_START,
+    "early end": _EARLY_END,
     "recorded apart": _APART,
     "other settings": _SETTINGS,
     "fewer steps": _FEWER,

@@ -76,6 +76,12 @@ _KINDS = {
         "",
         "start the profiler at the same step on every rank, after a barrier and a step of warm-up",
     ),
+    "early end": _Kind(
+        "another rank had stopped recording before {steps}, up to {time} long: others may wait"
+        " while it writes its trace",
+        "",
+        "start and stop the profiler at the same step on every rank",
+    ),
     "recorded apart": _Kind(
         "",
         "only {percent} of its recording is of the time that most ranks recorded: waiting and its"

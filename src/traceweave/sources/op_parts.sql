@@ -8,19 +8,20 @@ WITH RECURSIVE waits AS (
     FROM new_host_ops
     WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) IN ('wait', 'operator'))
 ),
--- an operator that asks for one and calls no other until that is over, neither ends before (the all_to_all of a layer)
+-- an operator that asks for one and calls no other until that is over, neither ends before (the all_to_all of a layer); so does one
+-- around a range that does (FSDP's post_backward)
 asking AS (
     SELECT p.parent_id AS op_id, h.start_local_ns + h.duration_ns AS from_ns, k.start_local_ns + k.duration_ns AS until_ns
     FROM new_collective_calls AS k
     JOIN new_host_ops AS h ON h.op_id = k.host_op_id AND h.kind = 'op'
     JOIN placed AS p ON p.op_id = h.op_id
-    JOIN new_host_ops AS o ON o.op_id = p.parent_id AND o.kind = 'op'
+    JOIN new_host_ops AS o ON o.op_id = p.parent_id AND o.kind IN ('op', 'annotation')
     WHERE from_ns < until_ns AND until_ns <= o.start_local_ns + o.duration_ns
 ),
 busy AS (
     SELECT a.op_id, a.from_ns
     FROM asking AS a JOIN placed AS p ON p.parent_id = a.op_id JOIN new_host_ops AS h ON h.op_id = p.op_id
-    WHERE h.kind = 'op' AND h.start_local_ns >= a.from_ns AND h.start_local_ns < a.until_ns
+    WHERE h.kind IN ('op', 'annotation') AND h.start_local_ns >= a.from_ns AND h.start_local_ns < a.until_ns
 ),
 around AS (
     FROM waits

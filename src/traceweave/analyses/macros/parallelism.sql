@@ -111,7 +111,7 @@ SELECT
     start_local_ns + closure_ns AS start_local_ns, start_local_ns + duration_ns AS end_local_ns
 FROM closures;
 
--- rows: tw_issued_within(family) | the collectives that the host issued inside ranges of a family, 'optimizer' (tw_updates), 'sharding' or 'backward' (of tw_range_names): call_id
+-- rows: tw_issued_within(family) | the collectives that the host issued inside ranges of a family, 'optimizer' (tw_updates), 'forward' (of DDP), 'sharding' or 'backward' (of tw_range_names): call_id
 -- ranges of a thread nest: one is open where the latest end of those that have begun lies ahead
 WITH ranges AS (
     SELECT rank, pid, tid, start_ns, max(end_ns) OVER (PARTITION BY rank, pid, tid ORDER BY start_ns ROWS UNBOUNDED PRECEDING) AS open_until_ns
@@ -120,8 +120,11 @@ WITH ranges AS (
         UNION ALL
         SELECT rank, coalesce(pid, -1), coalesce(tid, -1), start_ns, end_ns
         FROM host_ops
-        WHERE family IN ('sharding', 'backward') AND kind NOT IN ('runtime', 'driver', 'os')
-            AND name IN (SELECT name FROM tw_range_names WHERE CASE family WHEN 'sharding' THEN sharding IS NOT NULL ELSE autograd = 'backward' END)
+        WHERE family IN ('forward', 'sharding', 'backward') AND kind NOT IN ('runtime', 'driver', 'os')
+            AND name IN (
+                SELECT name FROM tw_range_names
+                WHERE CASE family WHEN 'forward' THEN name = 'DistributedDataParallel.forward' WHEN 'sharding' THEN sharding IS NOT NULL ELSE autograd = 'backward' END
+            )
     )
 )
 SELECT i.call_id

@@ -26,7 +26,7 @@ FROM (VALUES
     END;
 
 -- macro: tw_see_what(rank, steps, since) | advice to see what makes a rank late in steps: what it does since it met the others, in the steps before if nothing else is known
-    format('See what rank {} does {} (stragglers -p per=step, gaps): evaluation, checkpoints, logging', rank,
+    format('See what rank {} does {} (stragglers -p per=step, gaps): evaluation, checkpoints, logging, garbage collection', rank,
         CASE
             WHEN since < steps[1] - 1 THEN format('from step {} to {}', since, steps[1])
             WHEN len(steps) > 1 THEN format('in {} and the ones before', tw_steps(steps))

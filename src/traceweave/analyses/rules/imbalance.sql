@@ -24,6 +24,11 @@ work AS (
     FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
+-- whether what they are given, calls and sizes of inputs, explains less than a third of that
+given AS (
+    SELECT 3 * avg(given_ns) < avg(uneven_ns) AS is_same
+    FROM (SELECT max(own_ns) - avg(own_ns) AS uneven_ns, max(given_ns) - avg(given_ns) AS given_ns FROM {{ ref('given_work') }} GROUP BY step)
+),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time
 others AS (
     SELECT
@@ -93,6 +98,8 @@ found AS (
         coalesce(k.is_told, FALSE) AS is_rest,
         (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) AS rest,
         coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AND coalesce(l.is_compute, TRUE) AS is_uneven,
+        coalesce(y.is_same, FALSE) AS is_same,
+        s.has_gpu,
         w.load_balance,
         s.unit,
         e.instances,
@@ -111,13 +118,14 @@ found AS (
         CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
         CASE WHEN 3 * v.excess_ns >= e.wait_ns - coalesce(k.known_ns, 0)
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
-    FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN steps AS t
+    FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN given AS y CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
     CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN more AS v ON TRUE
 )
 SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
+        WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal compute takes longer in turn'
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         WHEN maybe IS NOT NULL THEN format('Ranks wait, most for rank {}, maybe by chance', maybe)
         ELSE 'Ranks wait for each other' || CASE WHEN cause IS NULL THEN '' ELSE ' in turn' END || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
@@ -141,6 +149,7 @@ SELECT
         WHEN compiles THEN format('There rank {} compiles code', late_rank)
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
         ELSE CASE
+            WHEN is_uneven AND is_same THEN 'Their compute is uneven, though most calls and sizes of inputs are the same'
             WHEN is_uneven THEN 'Their compute is uneven'
             WHEN is_part AND is_compute THEN 'Their compute is uneven between collectives more than over a ' || unit
             WHEN is_part THEN 'Their compute explains only part of it'
@@ -153,6 +162,7 @@ SELECT
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
         WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
+        WHEN is_uneven AND is_same THEN 'Not the amount of work: ' || CASE WHEN has_gpu THEN 'compare clock rates, power and temperature of the GPUs' ELSE 'look for other load on their CPU cores, such as each other' END || '; fewer synchronizing collectives'
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
         WHEN maybe IS NOT NULL AND NOT is_uneven THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', maybe, maybe)

@@ -1,8 +1,8 @@
 -- rule: read_sum | a sum or a barrier that the host waits for
 -- topic: communication
 -- needs: ref('exposed_calls'), ref('read_calls')
--- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
--- try: Sum up and read every so many steps; or read the value of the step before. No barriers in the loop.
+-- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, Python objects are exchanged (all_gather_object, broadcast_object_list). All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
+-- try: Sum up and read every so many steps; or read the value of the step before. No barriers and no Python objects in the loop.
 -- proof: exposed_comm
 WITH per_step AS (
     SELECT
@@ -19,6 +19,18 @@ every AS (
     GROUP BY op, group_id, s.steps
     HAVING count(*) = s.steps AND s.steps > 1
 ),
+-- sizes of objects, whose bytes the next such call carries (all_gather_object, broadcast_object_list)
+pickled AS (
+    SELECT k.op, k.group_id
+    FROM (
+        SELECT *, lead(dtype) OVER (PARTITION BY rank, op, group_id ORDER BY start_local_ns) IN ('Byte', 'unsigned char') AS is_followed
+        FROM collectives WHERE op IN ('all_gather', 'broadcast')
+    ) AS k
+    JOIN {{ ref('read_calls') }} AS r ON r.rank = k.rank AND r.collective_id = k.collective_id
+    WHERE k.dtype IN ('Long', 'long int')
+    GROUP BY k.op, k.group_id
+    HAVING bool_and(k.is_followed)
+),
 waited AS (
     SELECT
         e.*, s.unit, s.each_unit,
@@ -31,7 +43,8 @@ waited AS (
     GROUP BY ALL
 )
 SELECT
-    CASE WHEN op = 'barrier' THEN format('{} has {} that hosts wait in', each_unit, barriers) ELSE format('The host reads the result of {} in every {}', op, unit) END AS title,
+    CASE WHEN op = 'barrier' THEN format('{} has {} that hosts wait in', each_unit, barriers)
+        WHEN is_pickled THEN format('{} exchanges Python objects', each_unit) ELSE format('The host reads the result of {} in every {}', op, unit) END AS title,
     group_id,
     exposed_ns AS cost_ns,
     format('op={} group={}{} wait=none', op, group_id, CASE WHEN op = 'barrier' THEN '' ELSE format(' bytes=0-{}', bytes) END) AS scenario,
@@ -39,6 +52,9 @@ SELECT
         ELSE format('The host reads the result of {} ({}) at once in every {}{}, by {}', op, tw_size(bytes), unit, CASE WHEN calls > 1 THEN format(', {} times', calls) ELSE '' END, read_by) END
     || format('. Compute does not hide {} per {} of that, {} of it waiting', tw_time(exposed_ns), unit, tw_time(waiting_ns)) AS evidence,
     CASE WHEN op = 'barrier' THEN 'No barrier in the loop: collectives make ranks wait for each other where one needs what another has'
+        WHEN is_pickled THEN format('Tensors of known sizes in place of objects ({}), or not in every {}: objects are pickled, their sizes exchanged and read first', CASE op WHEN 'broadcast' THEN 'broadcast_object_list' ELSE 'all_gather_object' END, unit)
+        WHEN op = 'broadcast' THEN format('Let each rank work it out, or send it every so many {}s: until it is there the host does nothing else', unit)
         WHEN op = 'all_gather' THEN format('Gather it every so many {}s: until it is there the host does nothing else', unit)
-        ELSE format('Sum it up and read it every so many {}s, or read the value of the {} before: until then the host goes on', unit, unit) END AS advice
-FROM waited CROSS JOIN LATERAL (SELECT CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers)
+        ELSE format('{} and read it every so many {}s, or read the value of the {} before: until then the host goes on',
+            CASE WHEN calls > 1 THEN format('Put the {} into one, sum it up', calls) ELSE 'Sum it up' END, unit, unit) END AS advice
+FROM (SELECT *, (op, group_id) IN (FROM pickled) AS is_pickled FROM waited) CROSS JOIN LATERAL (SELECT CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers)

@@ -52,9 +52,10 @@ sharding AS MATERIALIZED (
     SELECT call_id, bool_or(k.op <> 'all_reduce') OVER () AS is_sharded
     FROM tw_issued_within('sharding') JOIN collectives AS k USING (call_id)
 ),
--- and so do those that a function of the backward pass asks for itself (SyncBatchNorm): gradients go when they are summed up
+-- and so do those that a function of either pass asks for itself (SyncBatchNorm): gradients go when they are summed up
 functions AS MATERIALIZED (
-    SELECT call_id FROM tw_issued_within('backward')
+    SELECT call_id, is_forward
+    FROM (SELECT call_id, TRUE AS is_forward FROM tw_issued_within('forward') UNION ALL SELECT call_id, FALSE FROM tw_issued_within('backward'))
     WHERE call_id NOT IN (SELECT call_id FROM tw_collective_issue() WHERE asked_by = 'gradient')
         AND call_id NOT IN (SELECT call_id FROM sharding)
 ),
@@ -105,7 +106,7 @@ SELECT
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
-        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
+        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
@@ -122,7 +123,7 @@ CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN ddp AS d
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
-LEFT JOIN functions AS f ON f.call_id = e.call_id AND e.op = 'all_reduce'
+LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op = 'all_gather')
 LEFT JOIN sharding AS h ON h.call_id = e.call_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id

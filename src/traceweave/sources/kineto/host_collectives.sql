@@ -118,10 +118,17 @@ WHERE s.rank IS NOT NULL;
 -- it starts with its call. An operator may also be
 -- the operation itself (in shared memory, of vLLM and SGLang); its tensor comes after what tells the group.
 INSERT INTO new_collective_calls BY NAME
-WITH named AS (
+WITH every AS (
     SELECT rank, op_id, collective_range(name) AS part, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
     FROM new_host_ops
     WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) IN ('operator', 'issue'))
+),
+-- what a thread exchanges within an operator that is the operation (a monitored barrier) is part of that
+named AS (
+    SELECT e.*
+    FROM every AS e
+    ASOF LEFT JOIN (FROM every WHERE part = 'operator') AS o ON o.rank = e.rank AND o.tid = e.tid AND o.start_local_ns < e.start_local_ns
+    WHERE e.part <> 'host' OR coalesce(o.start_local_ns + o.duration_ns < e.start_local_ns, TRUE)
 ),
 worked AS (
     SELECT n.* REPLACE (CASE WHEN n.part = 'issue' AND n.op = 'reduce_scatter' AND o.op IS NULL THEN 'all_reduce' ELSE n.op END AS op)
