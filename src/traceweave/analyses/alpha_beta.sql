@@ -28,7 +28,6 @@
 -- main: op, group_id, ranks, alpha_ns, beta_gbps, half_bytes, sizes, instances, error_p50_share, note
 -- order: op, group_id NULLS LAST
 -- caveat: the fit is Theil and Sen's: beta is the median of the slopes between any two sizes, alpha the median of what is left, both over the median time of each size; up to 29 % of the sizes may be off without moving it far.
--- caveat: where threads of hosts transfer (gloo, MPI), alpha is no more than the quickest call took: the median also waits for cores.
 -- caveat: effective bytes are bytes times the operation's factor of nccl-tests, so beta is comparable with busbw and, over operations, with the links.
 -- caveat: an unrecorded rank may have come last: where members are missing, waiting for them counts as latency and as slow bandwidth.
 -- caveat: a library that changes its algorithm or protocol with the size follows no single line: see the errors, and the note where NCCL's logs tell.
@@ -46,15 +45,12 @@ WITH rated AS (
         bus_factor,
         bytes * bus_factor AS effective_bytes,
         CASE WHEN {{ param('time') }} = 'shortest' THEN transfer_min_p50_ns
-             WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns,
-        -- threads of a host wait for cores, too: latency is no more than what the quickest took
-        CASE WHEN tw_synchronizes(op) AND (SELECT count(gpu_op_id) = 0 FROM collectives) THEN transfer_best_ns END AS most_ns
+             WHEN algbw_p50_gbps IS NOT NULL THEN transfer_p50_ns END AS time_ns
     FROM {{ ref('bandwidth') }}
 ),
 sizes AS MATERIALIZED (
     SELECT
         op, group_id, bytes, instances, CAST(effective_bytes AS DOUBLE) AS x, CAST(time_ns AS DOUBLE) AS y,
-        min(most_ns) OVER (PARTITION BY op, group_id) AS most_ns,
         -- what a link of 1 GB/s does not explain
         CASE WHEN 2 * effective_bytes < time_ns THEN time_ns - effective_bytes END AS beyond_ns
     FROM rated
@@ -86,7 +82,7 @@ spans AS (
         CAST(sum(instances) AS BIGINT) AS instances,
         min(bytes) AS bytes_min,
         max(bytes) AS bytes_max,
-        CASE WHEN count(*) = 1 THEN least(any_value(beyond_ns), any_value(most_ns)) END AS beyond_ns
+        CASE WHEN count(*) = 1 THEN any_value(beyond_ns) END AS beyond_ns
     FROM sizes
     GROUP BY op, group_id
 ),
@@ -97,7 +93,7 @@ slopes AS (
     GROUP BY a.op, a.group_id
 ),
 lines AS (
-    SELECT s.op, s.group_id, l.ns_per_byte, least(median(s.y - l.ns_per_byte * s.x), any_value(s.most_ns)) AS alpha_ns
+    SELECT s.op, s.group_id, l.ns_per_byte, median(s.y - l.ns_per_byte * s.x) AS alpha_ns
     FROM sizes AS s JOIN slopes AS l ON l.op = s.op AND l.group_id IS NOT DISTINCT FROM s.group_id
     GROUP BY s.op, s.group_id, l.ns_per_byte
 ),
