@@ -8,6 +8,7 @@ import pytest
 from tests.matching.test_shifts import _calls
 from traceweave.matching.alignment import align_pair
 from traceweave.matching.calls import Calls
+from traceweave.matching.voting import LEAD, WIDTH_NS, _undecided, _winner
 
 STEPS, OF_A_STEP = 23, 3
 LOST, OTHER = [10, 27, 45], [33]
@@ -50,3 +51,21 @@ def test_steps_that_are_numbered_otherwise_do_not_put_calls_of_one_clock_off() -
     partner = align_pair(a, b, same_clock=True).partner
     matched = partner >= 0
     assert (theirs[partner[matched]] == mine[matched]).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_votes_that_are_not_sorted_have_no_winner(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    alike = np.repeat(rng.integers(0, 5e7, 3), rng.integers(1, 40, 3))
+    votes = np.r_[rng.integers(0, 5e7, 400), alike + rng.integers(0, 5e4, len(alike))] * 1.0
+    winner, lead = _winner(np.sort(votes), WIDTH_NS)
+    for least in (5, 13, 32):
+        is_decided = lead >= LEAD and len(winner) >= least
+        assert not (is_decided and _undecided(votes, WIDTH_NS, least))
+
+
+def test_a_clear_majority_is_looked_at_and_none_is_not() -> None:
+    spread = np.arange(400) * 1e5
+    assert not _undecided(np.r_[spread, np.full(30, 2e7)], WIDTH_NS, 13)
+    assert _undecided(np.r_[spread, np.full(30, 2e7), np.full(25, 1e7)], WIDTH_NS, 13)
+    assert _undecided(spread, WIDTH_NS, 13)

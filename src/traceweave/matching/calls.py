@@ -110,6 +110,8 @@ def agree(a: Calls, i: Ints, b: Calls, j: Ints) -> Flags:
     """
     fits = a.op[i] == b.op[j]
     for mine, theirs in ((a.size, b.size), (a.dtype, b.dtype), (a.kernel, b.kernel)):
+        if (mine < 0).all() or (theirs < 0).all():
+            continue
         here, there = mine[i], theirs[j]
         fits &= (here == there) | (here < 0) | (there < 0)
     return np.asarray(fits)

@@ -30,6 +30,10 @@ SOME = 0.2
 """The same where a part of the calls has partners elsewhere."""
 LEAD = 1.5
 """How many times more votes the winner must have than any other offset."""
+SPARSE = 8
+"""Cells per vote beyond which votes are sorted at once, and"""
+APART = 8
+"""cells that lie apart whichever of them has the winner."""
 MOST_CALLS = 1 << 16
 """More than this are not looked through from end to end, which would take gigabytes."""
 
@@ -58,18 +62,23 @@ def _vote_within(a: Calls, b: Calls, limit_ns: float, *, some: bool) -> Line | N
 
 
 def _vote(a: Calls, b: Calls, limit_ns: float, *, some: bool, in_step: bool) -> Line | None:
-    quorum = SOME if some else QUORUM
     seeds = []
     length = min(LENGTH, len(a))
+    least = length * (SOME if some else QUORUM)
+    order = np.argsort(b.end, kind="stable")
     for first in np.unique(np.linspace(0, len(a) - length, STRETCHES).astype(np.int64)):
         stretch = np.arange(first, first + length)
         drifted = 0.0 if some else DRIFT_LIMIT * float(np.ptp(a.end[stretch]))
-        votes, at = _votes(a, b, stretch, limit_ns, in_step)
+        votes, at = _votes(a, b, order, stretch, limit_ns, in_step)
+        if _undecided(votes, WIDTH_NS + drifted, least):
+            continue
+        ascending = np.argsort(votes, kind="stable")
+        votes, at = votes[ascending], at[ascending]
         winner, lead = _winner(votes, WIDTH_NS + drifted)
         if lead < LEAD:
             continue
         line, agreed = _line(at[winner], votes[winner], drifted > WIDTH_NS)
-        if agreed >= quorum * length and _chance(votes, winner, agreed, length, b) <= CHANCE:
+        if agreed >= least and _chance(votes, winner, agreed, length, b) <= CHANCE:
             seeds.append((agreed, line))
     if not seeds:
         return None
@@ -82,11 +91,10 @@ def _vote(a: Calls, b: Calls, limit_ns: float, *, some: bool, in_step: bool) -> 
 
 
 def _votes(
-    a: Calls, b: Calls, stretch: Ints, limit_ns: float, in_step: bool
+    a: Calls, b: Calls, order: Ints, stretch: Ints, limit_ns: float, in_step: bool
 ) -> tuple[Floats, Ints]:
-    """Sorted differences of ends over all pairs that may be one operation, and when those of a
-    ended."""
-    order = np.argsort(b.end, kind="stable")
+    """Differences of ends over all pairs that may be one operation, and when those of a ended;
+    `order`: that of the ends of b."""
     ends = b.end[order]
     low, high = np.zeros(len(stretch), dtype=np.int64), np.full(len(stretch), len(ends))
     if limit_ns < ANY_NS:
@@ -99,8 +107,21 @@ def _votes(
     if in_step:
         fits &= (a.step[i] == b.step[j]) & (a.step[i] >= 0)
     differences = (b.end[j[fits]] - a.end[i[fits]]).astype(np.float64)
-    order = np.argsort(differences, kind="stable")
-    return differences[order], a.end[i[fits]][order]
+    return differences, a.end[i[fits]]
+
+
+def _undecided(votes: Floats, width: float, least: float) -> bool:
+    """Whether counts of cells as wide as votes may lie apart say already, without sorting, that no
+    offset has so many votes, or that none leads: what lies within a width is in two cells that are
+    neighbours, and what is in one lies within a width.
+    """
+    if not len(votes) or np.ptp(votes) > SPARSE * width * len(votes):
+        return not len(votes)
+    cells = np.bincount(((votes - votes.min()) / width).astype(np.int64), minlength=2)
+    most, best = int((cells[1:] + cells[:-1]).max()), int(cells.argmax())
+    # one of the two lies apart from any winner
+    other = max(cells[: max(best - APART, 0)].max(initial=0), cells[best + APART :].max(initial=0))
+    return most < least or most < LEAD * other
 
 
 def _winner(votes: Floats, width: float) -> tuple[Ints, float]:
