@@ -7,6 +7,7 @@ import pytest
 
 from tests.marks import nightly
 from tests.traffic import woven
+from traceweave.clocks import system
 from traceweave.medians import others_medians
 from traceweave_simulator.traffic_jobs import DDP, FSDP, TP_DP, Job, Op, pipeline
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds
@@ -141,3 +142,15 @@ def test_of_random_jobs_no_offset_lies_outside_its_bound() -> None:
         )  # fmt: skip
         with woven(job) as (con, run):
             assert outside_bounds(con, run) == [], job
+
+
+@pytest.mark.parametrize("job", [of(pipeline(2), steps=20), plain(steps=20, own_clocks=True)])
+def test_sums_of_few_clocks_are_those_of_many(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for dense in (0.0, np.inf):  # all sparse, all dense
+        monkeypatch.setattr(system, "DENSE", dense)
+        with woven(job) as (con, _):
+            rows = con.execute("SELECT offset_ns, bound_ns FROM clocks ORDER BY ALL").fetchall()
+            found.append(np.array(rows, dtype=float))
+    assert found[0].shape == found[1].shape
+    assert np.allclose(*found, rtol=0, atol=10, equal_nan=True)

@@ -335,12 +335,11 @@ class Model:
         consts, columns = self._consts()
         share = weight / np.sqrt(np.bincount(row, weight, rows))[row]
         clock = np.repeat(np.arange(bins), np.diff(np.r_[self.bins, rows]))[row] * units + self.of
-        clocks = csr_matrix((share, (row, clock)), (rows, bins * units))
-        const = sum(
-            (csr_matrix((share * x, (row, place)), (rows, consts + 1)) for place, x in columns),
-            start=csr_matrix((rows, consts + 1)),
-        )
-        lap, half, corner = self._squares(clocks, const)
+        # most calls are of few clocks, some of all
+        each = np.bincount(row, minlength=rows) * (1.0 + len(columns))
+        few = (each**2).sum() * DENSE < rows * float(units + consts) ** 2
+        squares = self._sparse if few else self._dense
+        lap, half, corner = squares(share, clock, consts + 1, columns)
         lap[np.arange(bins * units), np.tile(np.arange(units), bins)] += np.bincount(
             clock, weight, bins * units
         )
@@ -353,24 +352,37 @@ class Model:
         lap, half = lap.reshape(bins, units, units), half.reshape(bins, units, -1)
         return lap, half[:, :, :consts], corner[:consts, :consts]
 
-    def _squares(self, clocks: csr_matrix, const: csr_matrix) -> tuple[Floats, Floats, Floats]:
+    def _sparse(
+        self, share: Floats, clock: Ints, consts: int, columns: list[tuple[Ints, Floats]]
+    ) -> tuple[Floats, Floats, Floats]:
         """What means take from products: of what clocks, each in its stretch of time, and constants
         weigh in each instance."""
-        (rows, width), consts, units = clocks.shape, const.shape[1], len(self.fixed)
-        count = (np.diff(clocks.indptr) + np.diff(const.indptr)).astype(float)
-        # most calls are of few clocks, some of all
-        if (count**2).sum() * DENSE < rows * float(units + consts) ** 2:
-            both = (clocks.T @ clocks).tocoo()
-            lap = np.zeros((width, units))
-            lap[both.row, both.col % units] = -both.data
-            return lap, -(clocks.T @ const).toarray(), -(const.T @ const).toarray()
-        lap, half, dense = np.empty((width, units)), np.empty((width, consts)), const.toarray()
-        place = clocks.indices % units + units * np.repeat(np.arange(rows), np.diff(clocks.indptr))
-        every = np.bincount(place, clocks.data, rows * units).reshape(rows, units)
+        row, rows, width = self.ends.row, self.ends.rows, len(self.bins) * len(self.fixed)
+        clocks = csr_matrix((share, (row, clock)), (rows, width))
+        place, x = (np.concatenate(column) for column in zip(*columns, strict=True))
+        weighed = np.tile(share, len(columns)) * x
+        const = csr_matrix((weighed, (np.tile(row, len(columns)), place)), (rows, consts))
+        both = (clocks.T @ clocks).tocoo()
+        lap = np.zeros((width, len(self.fixed)))
+        lap[both.row, both.col % len(self.fixed)] = -both.data
+        return lap, -(clocks.T @ const).toarray(), -(const.T @ const).toarray()
+
+    def _dense(
+        self, share: Floats, clock: Ints, consts: int, columns: list[tuple[Ints, Floats]]
+    ) -> tuple[Floats, Floats, Floats]:
+        """The same, of calls that many clocks share."""
+        row, rows, units = self.ends.row, self.ends.rows, len(self.fixed)
+        width = len(self.bins) * units
+        lap, half = np.empty((width, units)), np.empty((width, consts))
+        const = np.zeros((rows, consts))
+        for place, x in columns:
+            added = np.bincount(row * consts + place, share * x, const.size)
+            const += added.reshape(const.shape)
+        every = np.bincount(row * units + self.of, share, rows * units).reshape(rows, units)
         for b, (low, high) in enumerate(pairwise([*self.bins.tolist(), rows])):
             mine, some = slice(b * units, (b + 1) * units), every[low:high]
-            lap[mine], half[mine] = -(some.T @ some), -(some.T @ dense[low:high])
-        return lap, half, -(dense.T @ dense)
+            lap[mine], half[mine] = -(some.T @ some), -(some.T @ const[low:high])
+        return lap, half, -(const.T @ const)
 
     def _consts(self) -> tuple[int, list[tuple[Ints, Floats]]]:
         """The number of unknowns that do not change with time, and which of them, by how much, move
