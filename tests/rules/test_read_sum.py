@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.conftest import Recorded
+from pathlib import Path
+from typing import Any
+
+import traceweave
+from tests.conftest import DatabaseOf, Recorded
+from tests.rewritten import rewritten
 
 
 def test_objects_are_known_by_the_bytes_that_follow_their_sizes(recorded: Recorded) -> None:
@@ -11,6 +16,23 @@ def test_objects_are_known_by_the_bytes_that_follow_their_sizes(recorded: Record
     assert row["rule"] == "read_sum"
     assert row["evidence"].startswith("The host reads the result of all_gather (16 B) at once in")
     assert row["advice"].startswith("Tensors of known sizes in place of objects (all_gather_object")
+
+
+# what was wrong: "Each step exchanges Python objects", of bytes that hold numbers, and their sizes
+def test_bytes_that_a_job_exchanges_itself_are_no_objects(
+    fixtures: Path, database_of: DatabaseOf, tmp_path: Path
+) -> None:
+    """As if a tensor were made for the bytes, not resized: torch does so for objects alone."""
+
+    def made(trace: dict[str, Any]) -> None:
+        for event in trace["traceEvents"]:
+            event["name"] = event["name"].replace("aten::resize_", "aten::empty")
+
+    traces = rewritten(fixtures / "objects_gloo", tmp_path / "traces", made)
+    with traceweave.open(database_of(traces)) as run:
+        titles = set(run.findings()["title"])
+    assert "The host reads the result of all_gather in every step" in titles
+    assert "Each step exchanges Python objects" not in titles
 
 
 # what was wrong: "only 36 of 84 collective calls could be matched": the 4 bytes that rank 0 gets

@@ -65,8 +65,8 @@ CROSS JOIN usual AS u CROSS JOIN waited AS w
 WHERE w.ns > u.ns AND l.ns > 2 * u.ns
 """
 
-# steps after the last one that all ranks recorded, if they take longer than two others do: who has
-# stopped writes its trace meanwhile, and the others wait
+# steps after the last one that all ranks recorded, if they take longer than two others do, and a
+# collective in them longer than one: who has stopped writes its trace, and the others wait
 _EARLY_END = """
 INSERT INTO base.doubts BY NAME
 WITH lengths AS (
@@ -80,12 +80,14 @@ usual AS (
     SELECT median(ns) AS ns
     FROM lengths CROSS JOIN shared WHERE step <= until_step
     HAVING count(*) >= 2
-)
+),
+waited AS (SELECT step, max(duration_ns) AS ns FROM collectives GROUP BY step)
 SELECT
     s.rank, s.source_id, s.step, 'early end' AS kind, l.ns AS count, l.ns AS total,
     TRUE AS is_unknown
-FROM base.steps AS s JOIN lengths AS l USING (step) CROSS JOIN shared CROSS JOIN usual AS u
-WHERE s.step > until_step AND l.ns > 2 * u.ns
+FROM base.steps AS s JOIN lengths AS l USING (step) JOIN waited AS w USING (step)
+CROSS JOIN shared CROSS JOIN usual AS u
+WHERE s.step > until_step AND l.ns > 2 * u.ns AND w.ns > u.ns
 """
 
 # on the common clock, beside the middle of all starts and of all ends

@@ -24,17 +24,24 @@ work AS (
     FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
--- whether what they are given, calls and sizes of inputs, explains less than a third of that
-given AS (
-    SELECT 3 * avg(given_ns) < avg(uneven_ns) AS is_same
-    FROM (SELECT max(own_ns) - avg(own_ns) AS uneven_ns, max(given_ns) - avg(given_ns) AS given_ns FROM {{ ref('given_work') }} GROUP BY step)
-),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time
+slow AS (
+    SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute'
+),
 others AS (
     SELECT
         count(*) AS ranks,
         CASE WHEN count(*) < (SELECT count(*) FROM ranks) THEN 'rank=' || array_to_string(list(rank ORDER BY rank), ',') END AS scope
-    FROM ranks ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute') AS b USING (rank)
+    FROM ranks ANTI JOIN slow USING (rank)
+),
+-- whether what they are given, calls and sizes of inputs, explains less than a third of that
+given AS (
+    SELECT 3 * avg(given_ns) < avg(uneven_ns) AS is_same
+    FROM (
+        SELECT max(own_ns) - avg(own_ns) AS uneven_ns, max(given_ns) - avg(given_ns) AS given_ns
+        FROM {{ ref('given_work') }} WHERE rank NOT IN (FROM slow) OR (SELECT ranks FROM others) < 2
+        GROUP BY step
+    )
 ),
 -- who is late by turns is late in no recording as a whole
 steps AS (
@@ -125,7 +132,7 @@ found AS (
 SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
-        WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal compute takes longer in turn'
+        WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal calls take longer in turn'
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         WHEN maybe IS NOT NULL THEN format('Ranks wait, most for rank {}, maybe by chance', maybe)
         ELSE 'Ranks wait for each other' || CASE WHEN cause IS NULL THEN '' ELSE ' in turn' END || coalesce(', mostly for ' || CASE WHEN share >= 0.5 THEN
@@ -162,7 +169,7 @@ SELECT
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
         WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
-        WHEN is_uneven AND is_same THEN 'Not the amount of work: ' || CASE WHEN has_gpu THEN 'compare clock rates, power and temperature of the GPUs' ELSE 'look for other load on their CPU cores, such as each other' END || '; fewer synchronizing collectives'
+        WHEN is_uneven AND is_same THEN CASE WHEN has_gpu THEN 'Compare clock rates, power and temperature of the GPUs' ELSE 'Look for other load on their CPU cores, such as each other' END || '; else for work that values decide, not sizes (experts, sparsity, packed sequences). Fewer synchronizing collectives'
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)
         WHEN maybe IS NOT NULL AND NOT is_uneven THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', maybe, maybe)

@@ -1,7 +1,7 @@
 -- rule: read_sum | a sum or a barrier that the host waits for
 -- topic: communication
 -- needs: ref('exposed_calls'), ref('read_calls')
--- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, Python objects are exchanged (all_gather_object, broadcast_object_list). All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
+-- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, made room for as torch does it, Python objects are exchanged (all_gather_object, broadcast_object_list). All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
 -- try: Sum up and read every so many steps; or read the value of the step before. No barriers and no Python objects in the loop.
 -- proof: exposed_comm
 WITH per_step AS (
@@ -19,17 +19,22 @@ every AS (
     GROUP BY op, group_id, s.steps
     HAVING count(*) = s.steps AND s.steps > 1
 ),
--- sizes of objects, whose bytes the next such call carries (all_gather_object, broadcast_object_list)
+-- sizes of objects, whose bytes the next such call carries, and what torch alone calls between (all_gather_object, broadcast_object_list):
+-- a job may exchange bytes of its own by their sizes
 pickled AS (
     SELECT k.op, k.group_id
     FROM (
-        SELECT *, lead(dtype) OVER (PARTITION BY rank, op, group_id ORDER BY start_local_ns) IN ('Byte', 'unsigned char') AS is_followed
-        FROM collectives WHERE op IN ('all_gather', 'broadcast')
+        SELECT c.*, i.pid, i.tid, i.end_ns AS asked_ns, lead(c.dtype) OVER calls IN ('Byte', 'unsigned char') AS is_followed, lead(i.start_ns) OVER calls AS next_ns
+        FROM collectives AS c JOIN tw_issued AS i USING (call_id)
+        WHERE c.op IN ('all_gather', 'broadcast')
+        WINDOW calls AS (PARTITION BY c.rank, c.op, c.group_id ORDER BY i.start_ns)
     ) AS k
     JOIN {{ ref('read_calls') }} AS r ON r.rank = k.rank AND r.collective_id = k.collective_id
+    ASOF LEFT JOIN (SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name, start_ns FROM host_ops WHERE name IN ('aten::resize_', 'aten::sum')) AS h
+        ON h.rank = k.rank AND h.pid = k.pid AND h.tid = k.tid AND h.name = CASE k.op WHEN 'broadcast' THEN 'aten::sum' ELSE 'aten::resize_' END AND k.asked_ns <= h.start_ns
     WHERE k.dtype IN ('Long', 'long int')
     GROUP BY k.op, k.group_id
-    HAVING bool_and(k.is_followed)
+    HAVING bool_and(k.is_followed AND coalesce(h.start_ns < k.next_ns, FALSE))
 ),
 waited AS (
     SELECT

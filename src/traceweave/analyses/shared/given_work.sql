@@ -1,9 +1,9 @@
 -- shared: given_work | what of the compute of each rank is due to what it is given: calls, and their inputs
--- grain: one row per rank and step; none where less than half of the compute is of calls whose inputs are recorded
+-- grain: one row per rank and step; none where no step is marked, as one recording does not tell when calls are made
 -- column: rank INTEGER | global rank
--- column: step BIGINT | step in which it was launched; NULL where no step is marked
+-- column: step BIGINT | step in which it was launched
 -- column: own_ns DOUBLE | how long its calls took, without those inside them
--- column: given_ns DOUBLE | how long they would have, had each taken the mean over the ranks of the same call on the same inputs in the same step
+-- column: given_ns DOUBLE | how long they would have, had each taken the mean over the ranks of the same call on inputs of the same sizes in the same step; calls whose inputs are not recorded count as they are
 WITH calls AS (
     SELECT rank, step, name, arguments_hash, n, ns FROM {{ ref('own_calls') }}
     UNION ALL
@@ -14,13 +14,12 @@ WITH calls AS (
 ),
 alike AS (
     SELECT
-        rank, step, ns, arguments_hash IS NOT NULL AS is_known,
-        n * sum(ns) OVER same / sum(n) OVER same AS given_ns
+        rank, step, ns,
+        CASE WHEN arguments_hash IS NULL THEN ns ELSE n * sum(ns) OVER same / sum(n) OVER same END AS given_ns
     FROM calls
-    WHERE (step IS NOT NULL) = (SELECT has_steps FROM {{ ref('mean_step') }})
+    WHERE step IS NOT NULL
     WINDOW same AS (PARTITION BY step, name, arguments_hash)
 )
 SELECT rank, step, CAST(sum(ns) AS DOUBLE) AS own_ns, CAST(sum(given_ns) AS DOUBLE) AS given_ns
 FROM alike
 GROUP BY rank, step
-HAVING 2 * (SELECT sum(ns) FILTER (is_known) FROM alike) >= (SELECT sum(ns) FROM alike)
