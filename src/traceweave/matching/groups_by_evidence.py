@@ -217,6 +217,8 @@ class Search:
         order = np.array(found.by_rank())
         whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
         layouts = list(self.job.layouts(found.ranks()))
+        if not all(all(own) for _, own in layouts):
+            whole = replace(whole, beside=self._starts_beside(found))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
         as_others = self._lies_as_others(found)
@@ -243,6 +245,14 @@ class Search:
                     yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def _starts_beside(self, found: StrandSet) -> Floats:
+        """When strands that can be aligned with a set and are not in it began, by the rows of its
+        bundle."""
+        seed = found.strands[0]
+        others = [s for s in self.aligner.strands if s not in found.strands]
+        aligned = [self.aligner.align(strand, seed) for strand in others]
+        return bundle([seed, *others], [None, *aligned]).start[:, 1:]
 
     def _lies_as_others(self, found: StrandSet) -> bool:
         """Whether a set is of a group that lacks ranks, and that lies as the groups beside it are

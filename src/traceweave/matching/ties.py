@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve
 from traceweave.matching.strands import Strand
-from traceweave.medians import from_neighbours, running_median
+from traceweave.medians import from_neighbours, row_medians, running_median
 
 LEAST = 8
 """Calls below which nothing is proven."""
@@ -49,6 +49,8 @@ FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
 STRAY_NS = 10_000.0
 """Ends of calls that some members lack may scatter so far, as rings alone let them."""
+IN_STEP = 3.0
+"""Ranks whose starts lie no farther apart than this many times the scatter of ends come in step."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
 CAUSAL = 0.98
@@ -73,10 +75,14 @@ class Bundle:
     end: Floats
     pure: bool = False
     """No stream carries calls of several groups."""
+    beside: Floats | None = None
+    """When calls of strands that are not in it began, which look like these."""
 
     def columns(self, order: Ints) -> Bundle:
         """Return some of the strands, in another order."""
-        return Bundle(self.ranks[order], self.start[:, order], self.end[:, order], self.pure)
+        return replace(
+            self, ranks=self.ranks[order], start=self.start[:, order], end=self.end[:, order]
+        )
 
     def from_usual(self, values: Floats) -> Floats:
         """Return how far values of calls lie from what is usual around them. Where calls of another
@@ -160,7 +166,8 @@ def weigh(
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
     `recorded`: which of them would have no other members. Where others were not recorded, a part
     that seems to wait for a rank of another may wait for them, if they come in step with that rank.
-    Such calls count if several ranks came last; `strict`: only if neither part was recorded whole.
+    Such calls count if several ranks came last and no two come in step; `strict`: only if neither
+    part was recorded whole.
     """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
     enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
@@ -175,7 +182,7 @@ def weigh(
         here, there = (np.array(recorded)[np.array(enough) + side, None] for side in (0, 1))
         waits = np.where(longer > 0, there, here) & (2 * np.abs(longer) >= z)
         doubtful = (nearer > 0) & ~(here & there) & ~waits
-        refused = (here | there) & strict
+        refused = (here | there) & strict | _in_step(whole, float(np.median(y[known])))
         nearer = np.where(doubtful, np.where(refused, 0, _of_several(whole, nearer)), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
@@ -191,6 +198,19 @@ def weigh(
             for says, count in zip(nearer.sum(axis=1), known.sum(axis=1), strict=True)
         ),
     )
+
+
+def _in_step(whole: Bundle, ends_ns: float) -> bool:
+    """Whether some two ranks that were recorded begin together, as far as ends scatter: then one
+    that was not may begin with any other as well.
+    """
+    start = whole.start if whole.beside is None else np.c_[whole.start, whole.beside]
+    for column, own in enumerate(whole.start.T):
+        apart = np.abs(np.delete(start, column, axis=1) - own[:, None])
+        apart = apart[:, np.isfinite(apart).sum(axis=0) >= LEAST]
+        if (row_medians(apart.T) <= max(STRAY_NS, IN_STEP * ends_ns)).any():
+            return True
+    return False
 
 
 def _of_several(whole: Bundle, nearer: Floats) -> Floats:

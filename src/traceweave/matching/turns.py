@@ -19,7 +19,7 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import sides
 
 USUAL = 3
-"""How often one message must follow another to be no chance."""
+"""How many messages must be in one place of a program to tell what is usual there."""
 
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
@@ -54,31 +54,45 @@ class Turns:
         known = self.other > self.rank
         return set(zip(self.rank[known].tolist(), self.other[known].tolist(), strict=True))
 
-    def support(self) -> tuple[Ints, Ints]:
-        """Return for every message how many of its neighbours it usually comes beside, less those
-        that it does not, and how many it has.
+    def shares(self) -> Floats:
+        """Return for every message which share of those in its place, beside the same two others,
+        have the same other side, known or not; NaN of a place that few have.
         """
-        here = self._steps()
-        token = self._tokens()
-        turn = np.c_[self.rank[here], token[here], token[here + 1]]
-        _, which, count = np.unique(turn, axis=0, return_inverse=True, return_counts=True)
-        usual = count[which.ravel()] >= USUAL
-        fits, heard = np.zeros((2, len(self.rank)), dtype=np.int64)
-        for beside in (here, here + 1):
-            np.add.at(fits, beside, np.where(usual, 1, -1))
-            np.add.at(heard, beside, 1)
-        return fits, heard
+        share = np.full(len(self.other), np.nan)
+        for here, place in self._places():
+            own = np.unique(np.c_[place, self.other[here]], axis=0, return_inverse=True)[1].ravel()
+            count = np.bincount(place)[place]
+            told = (count >= USUAL) & np.isnan(share[here])
+            share[here[told]] = (np.bincount(own)[own] / count)[told]
+        return np.where(self.other < 0, np.nan, share)
 
     def expected(self) -> Ints:
         """Return the other side of every message: that which is known, or the one that all others
-        have which come beside the same two messages, if most of those are known; else -1.
+        have which are in its place, if most of those are known; else -1.
         """
-        expected = np.full(len(self.other), -1)
+        expected = self.other.copy()
+        for here, place in self._places():
+            known = self.other[here] >= 0
+            met, who = place[known], self.other[here[known]]
+            highest, lowest = np.full(place.max() + 1, -1), np.full(place.max() + 1, 1 << 60)
+            np.maximum.at(highest, met, who)
+            np.minimum.at(lowest, met, who)
+            count = np.bincount(met, minlength=len(highest))
+            clear = (highest == lowest) & (count >= USUAL) & (2 * count >= np.bincount(place))
+            told = clear[place] & (expected[here] < 0)
+            expected[here[told]] = highest[place[told]]
+        return expected
+
+    def _places(self) -> Iterator[tuple[Ints, Ints]]:
+        """Messages beside which two others are known, and the number of their place: equal ones
+        come beside the same two, on either side, after both or before both."""
         token = self._tokens()
-        for beside in ((-1, 1), (-2, -1), (1, 2)):
-            told = self._told(*(self._beside(token, k) for k in beside))
-            expected = np.where(expected < 0, told, expected)
-        return np.where(self.other < 0, expected, self.other)
+        for steps in ((-1, 1), (-2, -1), (1, 2)):
+            one, other = (self._beside(token, step) for step in steps)
+            here = np.flatnonzero((one >= 0) & (other >= 0))
+            if len(here):
+                turn = np.c_[self.rank, self.op, one, other][here]
+                yield here, np.unique(turn, axis=0, return_inverse=True)[1].ravel()
 
     def _beside(self, token: Ints, step: int) -> Ints:
         """The token of each message's neighbour so many steps on; -1 where there is none."""
@@ -88,32 +102,9 @@ class Turns:
         found[here] = token[here + step]
         return found
 
-    def _told(self, one: Ints, other: Ints) -> Ints:
-        """What the tokens of two neighbours tell of the other side of every message."""
-        told = np.full(len(self.other), -1)
-        here = np.flatnonzero((one >= 0) & (other >= 0))
-        if not len(here):
-            return told
-        turn = np.c_[self.rank, self.op, one, other][here]
-        which = np.unique(turn, axis=0, return_inverse=True)[1].ravel()
-        known = self.other[here] >= 0
-        met, who = which[known], self.other[here[known]]
-        highest, lowest = np.full(which.max() + 1, -1), np.full(which.max() + 1, 1 << 60)
-        np.maximum.at(highest, met, who)
-        np.minimum.at(lowest, met, who)
-        count = np.bincount(met, minlength=len(highest))
-        clear = (highest == lowest) & (count >= USUAL) & (2 * count >= np.bincount(which))
-        told[here] = np.where(clear, highest, -1)[which]
-        return told
-
     def _tokens(self) -> Ints:
         """A number per other side and operation; -1 where that is not known."""
         return np.where(self.other < 0, -1, self.other * len(OPS) + self.op)
-
-    def _steps(self) -> Ints:
-        """Places of messages that are known, as the next one of their rank is."""
-        known = (self.other[:-1] >= 0) & (self.other[1:] >= 0)
-        return np.flatnonzero(known & (self.rank[:-1] == self.rank[1:]))
 
 
 def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Ints:
