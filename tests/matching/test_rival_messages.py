@@ -1,6 +1,5 @@
 """Messages that others may have, and groups that cannot be of one job with the others."""
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from tests.traffic import woven
 from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.turns import NEAR_NS, astray, rivalled
+from traceweave.matching.turns import NEAR_NS, rivalled
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -35,18 +34,6 @@ def doubtful(messages: list[Message]) -> list[int]:
     calls, instance = calls_of(messages)
     time = CommonTime(calls, instance, lambda _a, _b: True)
     return rivalled(calls, np.arange(len(calls)), instance, time).tolist()
-
-
-def stray(ahead: list[int], free: Sequence[Message] = ()) -> list[int]:
-    """The instances astray among messages from 1 to 5 every 10 ms, the clock of 5 `ahead` by so
-    many us, and those of nobody."""
-    met = [
-        message
-        for n, us in enumerate(ahead)
-        for message in ((1, SEND, 10_000 * n, n), (5, RECV, 10_000 * n + us, n))
-    ]
-    calls, instance = calls_of([*met, *free])
-    return astray(calls, np.arange(len(calls)), instance).tolist()
 
 
 def test_a_message_is_not_given_to_the_one_beside_its_pair() -> None:
@@ -74,30 +61,6 @@ def test_what_ends_at_another_time_or_lies_elsewhere_is_no_rival() -> None:
     assert doubtful([*met, (2, RECV, 9_002, -1)]) == []
     # messages go from stage to stage, 4 ranks on
     assert doubtful([*met, (3, SEND, 9_002, -1)]) == []
-
-
-def test_no_clock_steps_forth_and_back_for_two_messages_if_others_fit() -> None:
-    # rank 5 steps by 0.3 ms twice; what came in between met the message before, 0.6 ms off
-    steps = [0, 9, -8, 300, 310, 290, -8, 5, 602, 590, 610]
-    own = [(5, RECV, 10_000 * n + 600, -1) for n in (6, 7)]
-    assert stray(steps, own) == [6, 7]
-    assert stray(steps, own[1:]) == [7]
-    # nobody else is there: ends may lie apart
-    assert stray(steps) == []
-    assert stray(steps, [(5, SEND, 60_600, -1), (6, RECV, 60_600, -1)]) == []
-    # the other side may be the rank that sends
-    assert stray(steps, [(1, SEND, 59_400, -1)]) == [6]
-
-
-def test_a_clock_may_step_twice_while_more_messages_pass() -> None:
-    own = [(5, RECV, 10_000 * n + 600, -1) for n in range(12)]
-    assert stray([0, 0, 0, 300, 310, 290, -8, 5, 4, 602, 590, 610], own) == []
-    # one step, or as it may be at the ends of a recording
-    assert stray([0, 9, -8, 300, 310, 602, 590, 610], own) == []
-    assert stray([300, 0, 9, -8, 602], own) == []
-    # by less than clocks are known
-    near = NEAR_NS // 1000 - 10
-    assert stray([0, 0, 0, near, near, 0, 0, 0], own) == []
 
 
 STAGES = Job(

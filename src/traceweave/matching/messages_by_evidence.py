@@ -19,7 +19,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import Line, match_by_time
+from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.shifts import STEP_NS
@@ -37,8 +37,6 @@ from traceweave.matching.ties import (
 from traceweave.matching.turns import Turns
 from traceweave.medians import running_median
 
-EXACT = Line(0.0, 0.0, 0.0, 0.0)
-"""Both sides are on one time already."""
 TIGHT_NS = 30_000.0
 """Ends of a pair that ties clocks scatter less: computing that always takes equally long between
 two messages, which looks like a clock, varies more.
@@ -208,7 +206,7 @@ class Messages:
             matched[one.sent] = matched[one.received] = 0
         free = self.index[matched[self.index] < 0]
         left = Counter(map(tuple, np.c_[self.calls.rank, self.calls.op][free].tolist()))
-        ranks = set(self.calls.rank[self.index].tolist())
+        ranks = set(self.calls.rank.tolist())
         hops = [
             {n for n in _parts(*one.pair) if self._may_pass(one, n, pairs, left, ranks, time)}
             for one in channels
@@ -239,13 +237,12 @@ class Messages:
         apart = [pair for pair in pairwise([low, *between, high]) if pair not in pairs]
         if not apart or any({*pair} <= ranks and time.tied(*pair) for pair in apart):
             return False
-        if ranks.isdisjoint(between):
-            return not self.complete
         return all(
             left[rank, op] + left[rank, UNKNOWN] >= len(one.sent)
+            if rank in ranks
+            else not self.complete
             for rank in between
             for op in (SEND, RECV)
-            if rank in ranks
         )
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:

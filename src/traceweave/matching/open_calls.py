@@ -17,7 +17,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.aligner import StrandSet
 from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import EXACT
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group, Job
 from traceweave.matching.groups_by_evidence import Search
@@ -34,7 +34,7 @@ from traceweave.matching.outcome import (
 )
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
-from traceweave.matching.turns import Turns, astray, rivalled
+from traceweave.matching.turns import Turns, rivalled
 from traceweave.words import duration, plural
 
 
@@ -150,7 +150,6 @@ class _OpenCalls:
             share = Turns.of(self.calls, index, self.matches.instance).shares()
             doubtful = np.r_[
                 rivalled(self.calls, index, self.matches.instance, time),
-                astray(self.calls, index, self.matches.instance),
                 self.matches.instance[index[share < SHARE]],
             ]
             self.matches.refuse(index[np.isin(self.matches.instance[index], doubtful)], RIVALS)
@@ -240,7 +239,7 @@ class _OpenCalls:
         instance[new] = self.matches.next_instance + np.arange(len(new))
         for mine, theirs in pairs:
             instance[mine] = np.where(instance[mine] < 0, instance[theirs], instance[mine])
-        lines = [Line(0.0, 0.0, 0.0, 0.0) if a is None else a.line for a in found.alignments]
+        lines = [EXACT if a is None else a.line for a in found.alignments]
         return [
             Part(strand.index, time.shown(strand.rank, strand.calls), line)
             for strand, line in zip(found.strands, lines, strict=True)

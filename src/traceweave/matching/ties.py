@@ -53,9 +53,6 @@ IN_STEP = 3.0
 """Ranks whose starts lie no farther apart than this many times the scatter of ends come in step."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
-CAUSAL = 0.98
-"""Share of calls that must end nowhere before they have begun everywhere."""
-
 SAMPLE = 400
 """Calls that tell how near ranks are to each other."""
 ENOUGH = 10.0
@@ -296,15 +293,6 @@ def clear(evidence: float, calls: int) -> bool:
 
 def _surprise(distance: Floats) -> Floats:
     return np.asarray((FREEDOM + 1) / 2 * np.log1p(distance**2 / FREEDOM))
-
-
-def causal_share(whole: Bundle, spare_ns: float) -> float:
-    """Return the share of calls that end nowhere before they have begun everywhere."""
-    several = np.isfinite(whole.end).sum(axis=1) > 1
-    if not several.any():
-        return 0.0
-    last, first = np.nanmax(whole.start[several], axis=1), np.nanmin(whole.end[several], axis=1)
-    return float((last <= first + spare_ns).mean())
 
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:
