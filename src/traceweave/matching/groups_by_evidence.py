@@ -22,16 +22,20 @@ from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.strands import COVERED, Strand
+from traceweave.matching.strands import COVERED, Strand, signatures
 from traceweave.matching.ties import (
     APART,
     FOREIGN,
+    GAP,
     LEAST,
+    SHARE,
     STRAY_NS,
+    Bundle,
     Tie,
     bundle,
     clear,
     ends_apart,
+    in_step,
     own_calls,
     rivals,
     strays,
@@ -39,10 +43,9 @@ from traceweave.matching.ties import (
 )
 from traceweave.medians import running_median
 
-GAP = 3.0
-"""A strand whose ends scatter this many times more than those of the others is of another group,"""
 GAP_NS = 30_000.0
-"""if they scatter more than this: below, rings alone may do it."""
+"""A strand whose ends scatter more than this, and GAP times more than those of the others, is of
+another group: below, rings alone may do it."""
 ODD = 0.15
 """Share of calls that may look as if they were of the groups that ends alone suggest: of many such
 ways to divide a set, one is always the worst.
@@ -105,7 +108,7 @@ class Search:
         if not found.shared or self.job.pair:
             yield found
             return
-        whole = bundle(found.strands, found.alignments)
+        whole = self._bundle(found, pure=False)
         place = found.strands[0].place
         own = np.full(len(place), True)
         order = np.array(found.by_rank())
@@ -120,6 +123,9 @@ class Search:
                     own &= ~self._ends_with(found, other)
                 else:
                     own &= own_calls(-self._against(union, len(order)).by_call, place)
+        # a few of what mostly is of another group are there by chance
+        sort = signatures(found.strands[0].calls, np.arange(len(place)))
+        own &= (np.bincount(sort, own) >= SHARE * np.bincount(sort))[sort]
         if own.sum() >= LEAST:
             yield found.only(own)
         else:
@@ -204,10 +210,8 @@ class Search:
         are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
-        whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
+        whole = self._bundle(found, pure=not found.shared).columns(order)
         layouts = list(self.job.layouts(found.ranks()))
-        if not all(all(own) for _, own in layouts):
-            whole = replace(whole, beside=self._starts_beside(found))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
         as_others = self._lies_as_others(found)
@@ -235,13 +239,18 @@ class Search:
         else:
             self._refuse(found.strands, NOT_PROVEN)
 
-    def _starts_beside(self, found: StrandSet) -> Floats:
-        """When strands that can be aligned with a set and are not in it began, by the rows of its
-        bundle."""
+    def _bundle(self, found: StrandSet, *, pure: bool) -> Bundle:
+        """The calls of a set side by side; where a part of it may lack ranks, also whether its
+        ranks come in step with each other or with those of strands that are not in it.
+        """
+        whole = bundle(found.strands, found.alignments, pure=pure)
+        if all(all(recorded) for _, recorded in self.job.layouts(found.ranks())):
+            return whole
         seed = found.strands[0]
-        others = [s for s in self.aligner.strands if s not in found.strands]
+        others = [strand for strand in self.aligner.strands if strand not in found.strands]
         aligned = [self.aligner.align(strand, seed) for strand in others]
-        return bundle([seed, *others], [None, *aligned]).start[:, 1:]
+        beside = bundle([seed, *others], [None, *aligned]).start[:, 1:]
+        return replace(whole, in_step=in_step(whole, beside))
 
     def _lies_as_others(self, found: StrandSet) -> bool:
         """Whether a set is of a group that lacks ranks, and that lies as the groups beside it are

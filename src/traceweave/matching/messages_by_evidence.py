@@ -27,6 +27,7 @@ from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (
     FOREIGN,
     LEAST,
+    SHARE,
     SPEAKS,
     Tie,
     bundle,
@@ -50,11 +51,6 @@ MOSTLY = 0.5
 EVENLY = 0.4
 """Share of the ranks with messages that have another at the distance of a pair, which must be
 pairs: of stages two by two it is half.
-"""
-SHARE = 0.25
-"""Share of the messages of either side, found before or not, that a pair must have, and of those
-in one place of the program that must have the same other side: what is left over by others meets by
-chance.
 """
 
 
@@ -258,10 +254,12 @@ class Messages:
         share[self.index] = Turns.of(self.calls, self.index, instance).shares()
         kept = []
         for one in channels:
-            least = np.fmin(share[one.sent], share[one.received])
-            own = least >= SHARE
+            # beside a message that was lost, one comes on that side in a place that is not its own
+            sides = share[np.stack([one.sent, one.received])]
+            own = np.nansum(sides, axis=0) >= SHARE * np.isfinite(sides).sum(axis=0)
+            told = np.isfinite(sides).any(axis=0)
             # where most come in turn, one among calls without partners is no better than its like
-            kept.append(one.only(own if own.mean() >= MOSTLY else own | np.isnan(least)))
+            kept.append(one.only(own & told if (own & told).mean() >= MOSTLY else own))
         return [one for one in kept if len(one.sent) >= LEAST]
 
     def _by_turn(self, time: CommonTime) -> Iterator[Channel]:

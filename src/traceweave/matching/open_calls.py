@@ -21,7 +21,7 @@ from traceweave.matching.coarse_clocks import EXACT
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group, Job
 from traceweave.matching.groups_by_evidence import Search
-from traceweave.matching.messages_by_evidence import SHARE, Channel, Messages
+from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,
     MIXED,
@@ -34,7 +34,7 @@ from traceweave.matching.outcome import (
 )
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
-from traceweave.matching.turns import Turns, rivalled
+from traceweave.matching.turns import rivalled
 from traceweave.words import duration, plural
 
 
@@ -146,12 +146,7 @@ class _OpenCalls:
         index = self._open_messages()
         if (self.matches.instance[index] < 0).any():
             time = CommonTime(self.calls, self.matches.instance, self.same_clock)
-            # what was found first could not be judged by what was found later
-            share = Turns.of(self.calls, index, self.matches.instance).shares()
-            doubtful = np.r_[
-                rivalled(self.calls, index, self.matches.instance, time),
-                self.matches.instance[index[share < SHARE]],
-            ]
+            doubtful = rivalled(self.calls, index, self.matches.instance, time)
             self.matches.refuse(index[np.isin(self.matches.instance[index], doubtful)], RIVALS)
 
     def _messages(self) -> bool:

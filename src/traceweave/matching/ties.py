@@ -29,7 +29,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve
 from traceweave.matching.strands import Strand
-from traceweave.medians import from_neighbours, row_medians, running_median
+from traceweave.medians import from_neighbours, running_median
 
 LEAST = 8
 """Calls below which nothing is proven."""
@@ -49,8 +49,11 @@ FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
 STRAY_NS = 10_000.0
 """Ends of calls that some members lack may scatter so far, as rings alone let them."""
-IN_STEP = 3.0
-"""Ranks whose starts lie no farther apart than this many times the scatter of ends come in step."""
+GAP = 3.0
+"""What lies this many times farther apart than ends scatter is not together."""
+SHARE = 0.25
+"""Share of the calls that are alike, of one sort or in one place of a program, that must be of a
+group or pair: what is left over by others meets by chance."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
 SAMPLE = 400
@@ -72,8 +75,8 @@ class Bundle:
     end: Floats
     pure: bool = False
     """No stream carries calls of several groups."""
-    beside: Floats | None = None
-    """When calls of strands that are not in it began, which look like these."""
+    in_step: bool = False
+    """Its ranks come in step with others: one that was not recorded may with any of them."""
 
     def columns(self, order: Ints) -> Bundle:
         """Return some of the strands, in another order."""
@@ -179,7 +182,7 @@ def weigh(
         here, there = (np.array(recorded)[np.array(enough) + side, None] for side in (0, 1))
         waits = np.where(longer > 0, there, here) & (2 * np.abs(longer) >= z)
         doubtful = (nearer > 0) & ~(here & there) & ~waits
-        refused = (here | there) & strict | _in_step(whole, float(np.median(y[known])))
+        refused = (here | there) & strict | whole.in_step
         nearer = np.where(doubtful, np.where(refused, 0, _of_several(whole, nearer)), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
@@ -197,17 +200,15 @@ def weigh(
     )
 
 
-def _in_step(whole: Bundle, ends_ns: float) -> bool:
-    """Whether some two ranks that were recorded begin together, as far as ends scatter: then one
-    that was not may begin with any other as well.
+def in_step(whole: Bundle, beside: Floats) -> bool:
+    """Return whether those that others waited for came in step with another rank that was recorded,
+    in a good share of what calls say; `beside`: when ranks began that are not in the bundle.
     """
-    start = whole.start if whole.beside is None else np.c_[whole.start, whole.beside]
-    for column, own in enumerate(whole.start.T):
-        apart = np.abs(np.delete(start, column, axis=1) - own[:, None])
-        apart = apart[:, np.isfinite(apart).sum(axis=0) >= LEAST]
-        if (row_medians(apart.T) <= max(STRAY_NS, IN_STEP * ends_ns)).any():
-            return True
-    return False
+    each = weigh(whole, [np.array([column]) for column in range(len(whole.ranks))])
+    last = np.nanmax(whole.start, axis=1, keepdims=True)
+    near = np.abs(np.c_[whole.start, beside] - last) <= GAP * max(FLOOR_NS, each.ends_ns)
+    says = np.maximum(each.by_call, 0)
+    return bool(says[near.sum(axis=1) > 1].sum() >= SHARE * says.sum() > 0)
 
 
 def _of_several(whole: Bundle, nearer: Floats) -> Floats:

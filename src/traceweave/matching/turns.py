@@ -7,7 +7,7 @@ meet by chance, in turn and at the right time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from traceweave.matching.outcome import sides
 
 USUAL = 3
 """How many messages must be in one place of a program to tell what is usual there."""
+BESIDE = (-1, 1), (-2, -1), (1, 2)
+"""The messages that tell where in a program one is: on either side of it, or the two before or
+after it."""
 
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
@@ -51,11 +54,11 @@ class Turns:
         return set(zip(self.rank[known].tolist(), self.other[known].tolist(), strict=True))
 
     def shares(self) -> Floats:
-        """Return for every message which share of those in its place, beside the same two others,
-        have the same other side, known or not; NaN of a place that few have.
+        """Return for every message which share of those in its place, beside the same two others or
+        at least one, have the same other side, known or not; NaN of a place that few have.
         """
         share = np.full(len(self.other), np.nan)
-        for here, place in self._places():
+        for here, place in self._places((*BESIDE, (-1,), (1,))):
             own = np.unique(np.c_[place, self.other[here]], axis=0, return_inverse=True)[1].ravel()
             count = np.bincount(place)[place]
             told = (count >= USUAL) & np.isnan(share[here])
@@ -67,7 +70,7 @@ class Turns:
         have which are in its place, if most of those are known; else -1.
         """
         expected = self.other.copy()
-        for here, place in self._places():
+        for here, place in self._places(BESIDE):
             known = self.other[here] >= 0
             met, who = place[known], self.other[here[known]]
             highest, lowest = np.full(place.max() + 1, -1), np.full(place.max() + 1, 1 << 60)
@@ -79,15 +82,15 @@ class Turns:
             expected[here[told]] = highest[place[told]]
         return expected
 
-    def _places(self) -> Iterator[tuple[Ints, Ints]]:
-        """Messages beside which two others are known, and the number of their place: equal ones
-        come beside the same two, on either side, after both or before both."""
+    def _places(self, beside: Iterable[tuple[int, ...]]) -> Iterator[tuple[Ints, Ints]]:
+        """Messages of which all `beside`, so many messages on, are known, and the number of their
+        place: equal ones come beside the same."""
         token = self._tokens()
-        for steps in ((-1, 1), (-2, -1), (1, 2)):
-            one, other = (self._beside(token, step) for step in steps)
-            here = np.flatnonzero((one >= 0) & (other >= 0))
+        for steps in beside:
+            others = np.stack([self._beside(token, step) for step in steps], axis=1)
+            here = np.flatnonzero((others >= 0).all(axis=1))
             if len(here):
-                turn = np.c_[self.rank, self.op, one, other][here]
+                turn = np.c_[self.rank, self.op, others][here]
                 yield here, np.unique(turn, axis=0, return_inverse=True)[1].ravel()
 
     def _beside(self, token: Ints, step: int) -> Ints:
