@@ -240,11 +240,13 @@ class Search:
             self._refuse(found.strands, NOT_PROVEN)
 
     def _bundle(self, found: StrandSet, *, pure: bool) -> Bundle:
-        """The calls of a set side by side; where a part of it may lack ranks, also whether its
-        ranks come in step with each other or with those of strands that are not in it.
+        """The calls of a set side by side; where parts of it may lack ranks, also whether its ranks
+        come in step with each other or with those of strands that are not in it. A single rank that
+        was not recorded comes in step with the same ones always.
         """
         whole = bundle(found.strands, found.alignments, pure=pure)
-        if all(all(recorded) for _, recorded in self.job.layouts(found.ranks())):
+        layouts = self.job.layouts(found.ranks())
+        if self.job.lacks < 2 or all(all(recorded) for _, recorded in layouts):
             return whole
         seed = found.strands[0]
         others = [strand for strand in self.aligner.strands if strand not in found.strands]
