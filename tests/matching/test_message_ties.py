@@ -48,7 +48,7 @@ def tied(calls: Calls) -> CommonTime:
     def same(_one: int, _other: int) -> bool:
         return False
 
-    search = Messages(calls, np.arange(len(calls)), [group], same, none, complete=False)
+    search = Messages(calls, np.arange(len(calls)), [group], same, none, complete=True)
     return search._tied(CommonTime(calls, none, same))
 
 
@@ -114,15 +114,17 @@ def test_a_stage_between_may_have_passed_messages_on(
     ranks = [*sum(sorted(met), ()), *[4] * 20, *[12] * 20, *[8] * open_of_8]
     matched = 2 * len(met)
     instance = np.r_[np.repeat(np.arange(len(met)), 2), np.full(len(ranks) - matched, -1)]
-    numbers = {f.name: np.full(len(ranks), -1) for f in fields(Calls)} | {"rank": np.array(ranks)}
+    numbers = {f.name: np.full(len(ranks), -1) for f in fields(Calls)}
+    numbers |= {"rank": np.array(ranks), "op": np.full(len(ranks), UNKNOWN)}
     calls = Calls(**numbers | {"origin_ns": 0})
+    time = CommonTime(calls, np.full(len(ranks), -1), lambda _one, _other: False)
     search = Messages(
         calls, np.arange(len(ranks)), [], lambda _one, _other: False, instance, complete=True
     )
     sent = matched + np.arange(20)
     tie = Tie(20, 15_000.0, 100_000.0, 10.0, np.ones(20))
     channel = Channel(4, 12, sent, sent + 20, np.zeros(20), tie)
-    assert search._direct([channel]) == ([channel] if kept else [])
+    assert search._direct([channel], time) == ([channel] if kept else [])
 
 
 # what was wrong: kernels that do not say whether they send or receive stayed with both of two pairs

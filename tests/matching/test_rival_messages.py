@@ -1,15 +1,17 @@
 """Messages that others may have, and groups that cannot be of one job with the others."""
 
-from collections.abc import Sequence
 from dataclasses import fields, replace
 
 import numpy as np
+import pytest
 
+from tests.marks import at_once
 from tests.tables import empty_database
+from tests.traffic import woven
 from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.turns import NEAR_NS, astray, rivalled
+from traceweave.matching.turns import NEAR_NS, rivalled
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
@@ -32,18 +34,6 @@ def doubtful(messages: list[Message]) -> list[int]:
     calls, instance = calls_of(messages)
     time = CommonTime(calls, instance, lambda _a, _b: True)
     return rivalled(calls, np.arange(len(calls)), instance, time).tolist()
-
-
-def stray(ahead: list[int], free: Sequence[Message] = ()) -> list[int]:
-    """The instances astray among messages from 1 to 5 every 10 ms, the clock of 5 `ahead` by so
-    many us, and those of nobody."""
-    met = [
-        message
-        for n, us in enumerate(ahead)
-        for message in ((1, SEND, 10_000 * n, n), (5, RECV, 10_000 * n + us, n))
-    ]
-    calls, instance = calls_of([*met, *free])
-    return astray(calls, np.arange(len(calls)), instance).tolist()
 
 
 def test_a_message_is_not_given_to_the_one_beside_its_pair() -> None:
@@ -73,28 +63,42 @@ def test_what_ends_at_another_time_or_lies_elsewhere_is_no_rival() -> None:
     assert doubtful([*met, (3, SEND, 9_002, -1)]) == []
 
 
-def test_no_clock_steps_forth_and_back_for_two_messages_if_others_fit() -> None:
-    # rank 5 steps by 0.3 ms twice; what came in between met the message before, 0.6 ms off
-    steps = [0, 9, -8, 300, 310, 290, -8, 5, 602, 590, 610]
-    own = [(5, RECV, 10_000 * n + 600, -1) for n in (6, 7)]
-    assert stray(steps, own) == [6, 7]
-    assert stray(steps, own[1:]) == [7]
-    # nobody else is there: ends may lie apart
-    assert stray(steps) == []
-    assert stray(steps, [(5, SEND, 60_600, -1), (6, RECV, 60_600, -1)]) == []
-    # the other side may be the rank that sends
-    assert stray(steps, [(1, SEND, 59_400, -1)]) == [6]
+STAGES = Job(
+    hosts=4, per_host=4, steps=10, offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=20,
+    ring_wave=28, ring_bias=10, compute_noise=0.01, hiccup_us=500, straggler_ms=20,
+    one_straggler=False, labels="old", cut=12, jump_us=1000,
+    program=tuple(replace(op, compute_us=0.3 * op.compute_us) for op in pipeline(4)),
+)  # fmt: skip
 
 
-def test_a_clock_may_step_twice_while_more_messages_pass() -> None:
-    own = [(5, RECV, 10_000 * n + 600, -1) for n in range(12)]
-    assert stray([0, 0, 0, 300, 310, 290, -8, 5, 4, 602, 590, 610], own) == []
-    # one step, or as it may be at the ends of a recording
-    assert stray([0, 9, -8, 300, 310, 602, 590, 610], own) == []
-    assert stray([300, 0, 9, -8, 602], own) == []
-    # by less than clocks are known
-    near = NEAR_NS // 1000 - 10
-    assert stray([0, 0, 0, near, near, 0, 0, 0], own) == []
+# what was wrong: where clocks of odd stages step, nothing showed that those beside them meet them;
+# stages 0 and 2 were joined, and 1 and 3, in 75, 40 and 38 instances
+@pytest.mark.parametrize("seed", at_once([8, 0, 3], 8))
+def test_stages_do_not_meet_past_one_that_may_pass_messages_on(seed: int) -> None:
+    with woven(replace(STAGES, seed=seed)) as (con, run):
+        assert wrong_matches(con, run) == 0
+
+
+# what was wrong: whose other side was not recorded, or was lost, met another call of the pair, 8
+# and 5 times: often enough to seem a turn of the program
+@pytest.mark.parametrize("seed", at_once([3, 2], 3))
+def test_one_message_in_forty_is_no_turn_of_a_program(seed: int) -> None:
+    ops, order = pipeline(4), (8, 1, 7, 2, 6, 0, 4, 5, 10, 9, 11, 3, 12)
+    job = Job(
+        hosts=4, per_host=2, steps=40, offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=0.5,
+        ring_wave=28, ring_bias=10, compute_noise=0.002, labels="bare", with_hosts=True, cut=40,
+        step_apart_us=300, seed=seed,
+        program=tuple(replace(ops[n], compute_us=10 * ops[n].compute_us) for n in order),
+    )  # fmt: skip
+    run = simulate_traffic(job)
+    with empty_database() as con:
+        create_tables(con)
+        store_traffic(con, run)
+        for table in ("collective_calls", "gpu_ops"):
+            con.execute(f"DELETE FROM base.{table} WHERE rank = 4")
+        summary = weave(con)
+        assert wrong_matches(con, run) == 0
+        assert sum(summary.matched.values()) > 600
 
 
 def test_what_is_left_of_two_groups_is_no_group() -> None:

@@ -29,3 +29,13 @@ def test_a_pair_that_time_never_showed_is_not_taken_for_another() -> None:
 def test_what_comes_in_several_ways_is_not_expected() -> None:
     other = [0, 2, 2, 0, 0, 3, 2, 0] * 2 + [0, -1, 2, 0]
     assert turns(other).expected()[17] == -1
+
+
+def test_in_one_place_of_a_program_most_messages_have_one_other_side() -> None:
+    # one of twelve sends that nobody recorded the other side of met another call
+    other = [0, -1, 2, 0] * 12
+    other[21] = 2
+    shares = turns(other).shares()
+    assert shares[21] == 1 / 12
+    assert (shares[4:-4:4] == 1).all()
+    assert np.isnan(shares[[1, 5]]).all()

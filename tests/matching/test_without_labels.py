@@ -13,10 +13,7 @@ import traceweave
 from tests.marks import at_once, first_at_once, nightly
 from tests.tables import empty_database
 from traceweave.arrays import Ints
-from traceweave.matching.aligner import Aligner, StrandSet
-from traceweave.matching.alignment import Alignment
 from traceweave.matching.calls import Calls
-from traceweave.matching.coarse_clocks import Line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Job as World
 from traceweave.matching.groups import layouts
@@ -506,40 +503,6 @@ def strands_of_two(together: bool) -> tuple[Search, list[Strand]]:
     return search, strands_of(calls, np.arange(160), zero, -1, None)
 
 
-def test_two_strands_are_aligned_as_both_are_with_a_third() -> None:
-    search, strands = strands_of_two(together=True)
-    # the first lacks a call that both others have, and of these each lacks another one
-    first, here, there = (
-        strands[n].take(np.delete(np.arange(40), k)) for n, k in enumerate((9, 3, 30))
-    )
-    line = Line(0.0, 0.0, 0.0, 0.0)
-
-    def with_first(strand: Strand) -> Alignment:
-        partner = [np.flatnonzero(first.place == place) for place in strand.place]
-        return Alignment(np.array([p[0] if len(p) else -1 for p in partner]), line, False)
-
-    found = StrandSet([first, here, there], [None, with_first(here), with_first(there)])
-    aligned = search.aligner.through(found, here, there)
-    assert aligned is not None
-    pairs = {n: (here.place[n], there.place[m]) for n, m in enumerate(aligned.partner) if m >= 0}
-    assert [*pairs.values()] == [(n, n) for n in range(40) if n not in (3, 9, 30)]
-    assert aligned.line is not None
-    assert abs(aligned.line.offset) < 2 * 2_000
-    # the first itself, where a part of the set begins with another
-    back = search.aligner.through(found, first, there)
-    assert back is not None
-    known = [(first.place[n], there.place[m]) for n, m in enumerate(back.partner) if m >= 0]
-    assert known == [(n, n) for n in range(40) if n not in (9, 30)]
-    # what was: partners among the first's calls, taken for the seed's
-    apart = Aligner(search.time, lambda one, other: first in (one, other), {}, [first])
-    assert apart.through(found, here, there) is None
-    assert apart.beside(here, there) is None
-    few = StrandSet([first.take(np.arange(LEAST - 1)), *found.strands[1:]], found.alignments)
-    cut = [None, *(replace(a, partner=np.where(a.partner < LEAST - 1, a.partner, -1))
-                   for a in found.alignments if a)]  # fmt: skip
-    assert search.aligner.through(replace(few, alignments=cut), here, there) is None
-
-
 # what was missing: of four groups that begin together, those that were proven by themselves, in a
 # later turn, did not say that they may be one with the others
 @pytest.mark.parametrize("together", [True, False])
@@ -564,3 +527,30 @@ def test_two_late_ends_of_many_do_not_refute_a_group() -> None:
     assert tie.allows(0.05)
     says[2] = -4.0
     assert not Tie(39, 7_000.0, 4e6, 600.0, says).allows(0.05)
+
+
+HSDP_ON_ONE_STREAM = tuple(
+    Op(group, op, size, transfer, compute, synchronous=True)
+    for group, op, size, transfer, compute in (
+        ("tp", "all_gather", 77_266_944, 220.0, 600.0),
+        ("tp", "all_gather", 77_266_944, 220.0, 700.0),
+        ("tp", "reduce_scatter", 77_266_944, 260.0, 900.0),
+        ("dp", "all_reduce", 9_000_000, 130.0, 100.0),
+        ("tp", "reduce_scatter", 77_266_944, 260.0, 700.0),
+        ("dp", "all_reduce", 9_000_000, 130.0, 100.0),
+    )
+)
+
+
+# what was wrong: of 80 all-reduces across hosts a few were matched inside them, 17 and 11 instances
+@pytest.mark.parametrize("seed", at_once([0, 1], 0))
+def test_few_calls_of_a_sort_are_not_of_the_group_that_the_others_are_of(
+    empty_run: Connection, seed: int
+) -> None:
+    job = Job(
+        hosts=4, per_host=2, steps=40, program=HSDP_ON_ONE_STREAM, offset_s=0, drift_ppm=40,
+        gpu_us=2, end_jitter=20, ring_bias=10, hiccup_us=500, transfer_noise=0.02, labels="bare",
+        with_hosts=True, lost=0.01, jump_us=1000, wander_apart_us=100, seed=seed,
+    )  # fmt: skip
+    _, matched = woven(empty_run, job)
+    assert matched > 0.7

@@ -1,5 +1,5 @@
-"""Strands aligned with each other for the search of groups: each pair once, or by way of another
-strand where two cannot be aligned by themselves; and sets of them, which may be one group.
+"""Strands aligned with each other for the search of groups, each pair once; and sets of them, which
+may be one group.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import numpy as np
 
 from traceweave.arrays import Flags
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.coarse_clocks import fit_line
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.strands import Strand, align_loosely, align_strands, may_be_one
-from traceweave.matching.ties import LEAST, Tie
+from traceweave.matching.ties import Tie
 
 LIKE = 0.05
 """By what share of its calls a strand may have more or fewer than one like it."""
@@ -114,27 +113,6 @@ class Aligner:
                 self._aligned[strand, seed] = Alignment(partner, there.line, False)
                 return self._aligned[strand, seed]
         return None
-
-    def through(self, found: StrandSet, strand: Strand, seed: Strand) -> Alignment | None:
-        """Align two strands of a set as both are with its first, where there is enough that both
-        share with that.
-        """
-        if not self.comparable(strand, seed):
-            return None
-        aligned = dict(zip(found.strands, found.alignments, strict=True))
-        here, there = aligned[strand], aligned[seed]
-        if there is None:  # the seed is the first
-            return here
-        back = np.full(len(found.strands[0]) + 1, -1)
-        known = np.flatnonzero(there.partner >= 0)
-        back[there.partner[known]] = known
-        partner = back[: len(strand)] if here is None else back[here.partner]
-        mine = np.flatnonzero(partner >= 0)
-        if len(mine) < LEAST:
-            return None
-        at, then = (self.time.shown(s.rank, s.calls).end for s in (strand, seed))
-        ahead = (then[partner[mine]] - at[mine]).astype(np.float64)
-        return Alignment(partner, fit_line(at[mine].astype(np.float64), ahead), False)
 
     def loosely(self, strand: Strand, seed: Strand) -> Alignment:
         """Align those calls of a strand that run with the seed's, stretch by stretch."""

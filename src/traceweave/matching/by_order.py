@@ -11,7 +11,7 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import align_pair
 from traceweave.matching.calls import Calls, SameClock
-from traceweave.matching.coarse_clocks import Line, match_leftovers
+from traceweave.matching.coarse_clocks import EXACT, Line, match_leftovers
 from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
 
 ROUNDING_NS = 2_000
@@ -54,7 +54,7 @@ def match_by_order(calls: Calls, index: Ints, same_clock: SameClock, matches: Ma
     for part in parts:
         if part.line is None:
             matches.refuse(index[part.index], part.reason)
-    reference.line = Line(0.0, 0.0, 0.0, 0.0)
+    reference.line = EXACT
     match_rest([reference, *parts], instance)
     found = np.flatnonzero(instance >= 0)
     matches.accept(index[found], instance[found], "order" if plain else "sequence-aligned")

@@ -39,6 +39,10 @@ class Line:
         return np.asarray(times + self.offset + self.drift * (times - self.at), dtype=np.float64)
 
 
+EXACT = Line(0.0, 0.0, 0.0, 0.0)
+"""Of calls that are on one time already."""
+
+
 def fit_line(at: Floats, differences: Floats, drift: float = 0.0) -> Line:
     """Fit offset and drift to differences of ends by least absolute deviations over blocks of
     medians; `drift`: where they are too few to tell.

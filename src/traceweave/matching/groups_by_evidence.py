@@ -18,23 +18,24 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.coarse_clocks import Line, match_by_time
+from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.strands import COVERED, Strand
+from traceweave.matching.strands import COVERED, Strand, signatures
 from traceweave.matching.ties import (
     APART,
-    CAUSAL,
     FOREIGN,
+    GAP,
     LEAST,
+    SHARE,
     STRAY_NS,
     Bundle,
     Tie,
     bundle,
-    causal_share,
     clear,
     ends_apart,
+    in_step,
     own_calls,
     rivals,
     strays,
@@ -42,16 +43,13 @@ from traceweave.matching.ties import (
 )
 from traceweave.medians import running_median
 
-GAP = 3.0
-"""A strand whose ends scatter this many times more than those of the others is of another group,"""
 GAP_NS = 30_000.0
-"""if they scatter more than this: below, rings alone may do it."""
+"""A strand whose ends scatter more than this, and GAP times more than those of the others, is of
+another group: below, rings alone may do it."""
 ODD = 0.15
 """Share of calls that may look as if they were of the groups that ends alone suggest: of many such
 ways to divide a set, one is always the worst.
 """
-SPARE_NS = 20_000.0
-"""By how much coarse clocks may seem to contradict causality."""
 
 
 @dataclass
@@ -110,7 +108,7 @@ class Search:
         if not found.shared or self.job.pair:
             yield found
             return
-        whole = bundle(found.strands, found.alignments)
+        whole = self._bundle(found, pure=False)
         place = found.strands[0].place
         own = np.full(len(place), True)
         order = np.array(found.by_rank())
@@ -125,6 +123,9 @@ class Search:
                     own &= ~self._ends_with(found, other)
                 else:
                     own &= own_calls(-self._against(union, len(order)).by_call, place)
+        # a few of what mostly is of another group are there by chance
+        sort = signatures(found.strands[0].calls, np.arange(len(place)))
+        own &= (np.bincount(sort, own) >= SHARE * np.bincount(sort))[sort]
         if own.sum() >= LEAST:
             yield found.only(own)
         else:
@@ -141,7 +142,7 @@ class Search:
             partner = np.full(len(first), -1, dtype=np.int64)
             if self.time.tied(first.rank, strand.rank):
                 mine, theirs = (self.time.shown(s.rank, s.calls) for s in (first, strand))
-                match_by_time(mine, theirs, Line(0.0, 0.0, 0.0, 0.0), partner)
+                match_by_time(mine, theirs, EXACT, partner)
                 partner[np.abs(mine.end - theirs.end[partner]) > near] = -1
             together &= partner >= 0
         return together
@@ -187,19 +188,13 @@ class Search:
             if len(found.strands) > 1:
                 yield found
 
-    def _around(
-        self,
-        seed: Strand,
-        others: list[Strand],
-        otherwise: Callable[[Strand], Alignment | None] = lambda strand: None,
-    ) -> StrandSet:
+    def _around(self, seed: Strand, others: list[Strand]) -> StrandSet:
         """The seed and, of every rank, the strand whose ends scatter least against it, up to the
-        first that scatters much more; `otherwise` aligns what cannot be aligned with the seed.
+        first that scatters much more.
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
             found = self.aligner.align(other, seed) or self.aligner.beside(other, seed)
-            found = found or otherwise(other)
             if found is not None:
                 scatter = _scatter(other, seed, found)
                 if other.rank not in nearest or scatter < nearest[other.rank][0]:
@@ -215,7 +210,7 @@ class Search:
         are one whichever way it is divided, or nothing.
         """
         order = np.array(found.by_rank())
-        whole = bundle(found.strands, found.alignments, pure=not found.shared).columns(order)
+        whole = self._bundle(found, pure=not found.shared).columns(order)
         layouts = list(self.job.layouts(found.ranks()))
         even, suggested = [parts for parts, _ in layouts], list(rivals(whole))
         ways = [*even, *suggested]
@@ -234,7 +229,7 @@ class Search:
         if divided:
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
-        elif self.job.pair or self._proves(found, ties, len(even), whole):
+        elif self.job.pair or self._proves(found, ties, len(even)):
             tie = ties[weakest]
             yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
@@ -243,6 +238,21 @@ class Search:
                     yield replace(one, whole=False)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def _bundle(self, found: StrandSet, *, pure: bool) -> Bundle:
+        """The calls of a set side by side; where parts of it may lack ranks, also whether its ranks
+        come in step with each other or with those of strands that are not in it. A single rank that
+        was not recorded comes in step with the same ones always.
+        """
+        whole = bundle(found.strands, found.alignments, pure=pure)
+        layouts = self.job.layouts(found.ranks())
+        if self.job.lacks < 2 or all(all(recorded) for _, recorded in layouts):
+            return whole
+        seed = found.strands[0]
+        others = [strand for strand in self.aligner.strands if strand not in found.strands]
+        aligned = [self.aligner.align(strand, seed) for strand in others]
+        beside = bundle([seed, *others], [None, *aligned]).start[:, 1:]
+        return replace(whole, in_step=in_step(whole, beside))
 
     def _lies_as_others(self, found: StrandSet) -> bool:
         """Whether a set is of a group that lacks ranks, and that lies as the groups beside it are
@@ -269,43 +279,36 @@ class Search:
         return [other for other in self.job.beside(group) if {*other} <= {*self.job.ranks}]
 
     def _prove_part(self, found: StrandSet, places: Ints) -> Iterator[StrandSet]:
-        """What is proven of some strands of a set. Two that cannot be aligned by themselves, as
-        where a clock has stepped, may be as both are with the first of the set.
-        """
+        """What is proven of some strands of a set."""
         strands = [found.strands[n] for n in places]
-
-        def through(strand: Strand) -> Alignment | None:
-            return self.aligner.through(found, strand, strands[0])
-
-        part = self._around(strands[0], strands[1:], through)
+        part = self._around(strands[0], strands[1:])
         if len(part.strands) == len(strands) > 1:
             yield from self._prove(part)
         else:
             self._refuse(strands, NOT_PROVEN)
 
-    def _proves(self, found: StrandSet, ties: list[Tie], even: int, whole: Bundle) -> bool:
-        """Whether ends and causality show one group, and no calls of another among them; the first
-        `even` ties are those of the layouts.
+    def _proves(self, found: StrandSet, ties: list[Tie], even: int) -> bool:
+        """Whether ends show one group, and no calls of another among them; the first `even` ties
+        are those of the layouts.
 
         Where ranks were not recorded, who was last may not be known, and starts have to lie far
         apart. Of one that lacks only one rank, the parts of a group that was recorded whole do know
         it, and groups beside it show how it lies. Calls of another group are looked for later on a
         stream that groups may share.
         """
-        if len(found.strands) > min(strand.size or len(whole.ranks) for strand in found.strands):
+        count = len(found.strands)
+        if count > min(strand.size or count for strand in found.strands):
             return False
         group = self.job.group_of(found.ranks())
         if group is None:
             return False
         shown = group == found.ranks() or bool(self._beside(found))
         apart = 0.0 if self.job.lacks < 1 or (self.job.lacks == 1 and shown) else APART
-        for number, tie in enumerate(ties):
-            if not tie.proves or tie.far_ratio < apart:
-                return False
-            if not found.shared and not tie.allows(FOREIGN if number < even else ODD):
-                return False
-        noise = max(tie.ends_ns for tie in ties)
-        return causal_share(whole, SPARE_NS + 3 * noise) >= CAUSAL
+        shares = [FOREIGN] * even + [ODD] * (len(ties) - even)
+        return all(
+            tie.proves and tie.far_ratio >= apart and (found.shared or tie.allows(share))
+            for tie, share in zip(ties, shares, strict=True)
+        )
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
         """Join sets that are parts of one group, drop those that together divide otherwise, and

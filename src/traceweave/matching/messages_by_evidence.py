@@ -19,7 +19,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment, align_some, causal
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import Line, match_by_time
+from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group
 from traceweave.matching.shifts import STEP_NS
@@ -27,6 +27,7 @@ from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (
     FOREIGN,
     LEAST,
+    SHARE,
     SPEAKS,
     Tie,
     bundle,
@@ -37,8 +38,6 @@ from traceweave.matching.ties import (
 from traceweave.matching.turns import Turns
 from traceweave.medians import running_median
 
-EXACT = Line(0.0, 0.0, 0.0, 0.0)
-"""Both sides are on one time already."""
 TIGHT_NS = 30_000.0
 """Ends of a pair that ties clocks scatter less: computing that always takes equally long between
 two messages, which looks like a clock, varies more.
@@ -52,10 +51,6 @@ MOSTLY = 0.5
 EVENLY = 0.4
 """Share of the ranks with messages that have another at the distance of a pair, which must be
 pairs: of stages two by two it is half.
-"""
-SHARE = 0.25
-"""Share of the messages of either side, found before or not, that a pair must have: what is left
-over by others meets by chance.
 """
 
 
@@ -104,7 +99,7 @@ class Messages:
         time = self._tied(CommonTime(self.calls, self.instance, self.same_clock))
         channels = list(self._channels(time, tied=True))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
-        found = self._in_turn(self._regular(_settle(channels)))
+        found = self._in_turn(self._regular(_settle(channels), time))
         return found or list(self._by_turn(time))
 
     def _tied(self, time: CommonTime) -> CommonTime:
@@ -112,7 +107,7 @@ class Messages:
         channels = list(self._channels(time, tied=False))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
-        direct = self._direct(tight)
+        direct = self._direct(tight, time)
         found = [c for c in direct if self._confirmed(c, direct, time)]
         instance = self.instance.copy()
         parts = time.parts()
@@ -174,87 +169,97 @@ class Messages:
                         ):
                             yield found
 
-    def _regular(self, channels: list[Channel]) -> list[Channel]:
+    def _regular(self, channels: list[Channel], time: CommonTime) -> list[Channel]:
         """The channels between ranks at a distance at which most others have one: stages lie
         evenly over the ranks of a job, and what meets by chance does not. All distances are
         multiples of one, or it of them.
-
-        What a stage sends on follows what it received, so the two beside one that was not recorded
-        seem to be a pair: none is taken for one where a stage may be missing between all that lie
-        so far apart, or one at a distance of others.
         """
         ranks = set(self.calls.rank[self.index].tolist())
-        pairs, even = self._even(channels)
-        pairs_at = Counter(high - low for low, high in pairs)
-        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
-        near = {pair: self._skipped(*pair, ranks) for pair in pairs}
-        direct = {high - low for (low, high), hops in near.items() if not hops}
-        kept = {far for far in even & direct if far % main == 0 or main % far == 0}
-        return self._direct(
-            [c for c in channels if abs(c.source - c.target) in kept and not kept & near[c.pair]]
-        )
-
-    def _even(self, channels: list[Channel]) -> tuple[set[tuple[int, int]], set[int]]:
-        """Every two ranks that are known to have met, with those of `channels`, and the distances
-        at which most have."""
-        ranks = set(self.calls.rank[self.index].tolist())
-        pairs = Turns.of(self.calls, self.index, self.instance).pairs()
-        pairs |= {c.pair for c in channels}
+        pairs = self._known() | {c.pair for c in channels}
         pairs_at = Counter(high - low for low, high in pairs)
         room_at = {far: sum(rank + far in ranks for rank in ranks) for far in pairs_at}
         # where ranks were not recorded, one pair alone may belong to two that are not there
         least = 1 if self.complete else 2
         even = {far for far, n in pairs_at.items() if n >= least and n >= EVENLY * room_at[far]}
-        return pairs, even
+        main = max(even, key=lambda far: (pairs_at[far], -far), default=1)
+        kept = {far for far in even if far % main == 0 or main % far == 0}
+        return [c for c in self._direct(channels, time) if abs(c.source - c.target) in kept]
 
-    def _direct(self, channels: list[Channel]) -> list[Channel]:
-        """The channels without those that stages between may have passed on: stages that lie as far
-        apart as others that met, of which two never did, and one of which has so many messages
-        that have no other side yet.
+    def _known(self) -> set[tuple[int, int]]:
+        """Every two ranks that are known to have met."""
+        return Turns.of(self.calls, self.index, self.instance).pairs()
+
+    def _direct(self, channels: list[Channel], time: CommonTime) -> list[Channel]:
+        """The channels without those that stages between may have passed on: what a stage sends on
+        follows what it received, so those before and after it seem to be a pair. None is taken
+        where a stage may be between all that lie so far apart, or one at a distance of others.
         """
-        pairs, even = self._even(channels)
+        pairs = self._known()
+        direct = {high - low for low, high in pairs}
+        pairs |= {c.pair for c in channels}
         matched = self.instance.copy()
         for one in channels:
             matched[one.sent] = matched[one.received] = 0
-        left = Counter(self.calls.rank[self.index[matched[self.index] < 0]].tolist())
-        kept = []
-        for one in channels:
-            low, high = one.pair
-            hops = [n for n in even if n < high - low and (high - low) % n == 0]
-            chains = [range(low, high + 1, n) for n in hops]
-            passed = any(
-                not pairs.issuperset(pairwise(chain))
-                and max(left[rank] for rank in chain[1:-1]) >= len(one.sent)
-                for chain in chains
-            )
-            if not passed:
-                kept.append(one)
-        return kept
+        free = self.index[matched[self.index] < 0]
+        left = Counter(map(tuple, np.c_[self.calls.rank, self.calls.op][free].tolist()))
+        ranks = set(self.calls.rank.tolist())
+        hops = [
+            {n for n in _parts(*one.pair) if self._may_pass(one, n, pairs, left, ranks, time)}
+            for one in channels
+        ]
+        far = [abs(one.source - one.target) for one in channels]
+        direct |= {n for n, between in zip(far, hops, strict=True) if not between}
+        return [
+            one
+            for one, n, between in zip(channels, far, hops, strict=True)
+            if n in direct and not between & direct
+        ]
 
-    def _skipped(self, low: int, high: int, ranks: set[int]) -> set[int]:
-        """The distances of stages of which none between two ranks was recorded."""
-        if self.complete:
-            return set()
-        far = high - low
-        hops = (n for n in range(1, far // 2 + 1) if far % n == 0)
-        return {n for n in hops if ranks.isdisjoint(range(low + n, high, n))}
+    def _may_pass(
+        self,
+        one: Channel,
+        hop: int,
+        pairs: set[tuple[int, int]],
+        left: Counter[tuple[int, int]],
+        ranks: set[int],
+        time: CommonTime,
+    ) -> bool:
+        """Whether stages so far from each other may have passed the messages of a channel on: not
+        all are known to have met, none that has not shares a clock with the next, which would show
+        it, and each was not recorded or has as many receives and sends without another side yet.
+        """
+        low, high = one.pair
+        between = range(low + hop, high, hop)
+        apart = [pair for pair in pairwise([low, *between, high]) if pair not in pairs]
+        if not apart or any({*pair} <= ranks and time.tied(*pair) for pair in apart):
+            return False
+        return all(
+            left[rank, op] + left[rank, UNKNOWN] >= len(one.sent)
+            if rank in ranks
+            else not self.complete
+            for rank in between
+            for op in (SEND, RECV)
+        )
 
     def _in_turn(self, channels: list[Channel]) -> list[Channel]:
-        """The channels without messages that come after and before others than elsewhere: a program
-        repeats itself, and whose other side was not recorded meets the next one by chance.
+        """The channels without messages whose like, in the same place of the program, mostly have
+        another other side, or none: a program repeats itself, and whose other side was not recorded
+        meets the next one by chance.
         """
         instance = self.instance.copy()
         for one in channels:
             instance[one.sent] = instance.max(initial=-1) + 1 + np.arange(len(one.sent))
             instance[one.received] = instance[one.sent]
-        fits, heard = np.zeros((2, len(self.calls)), dtype=np.int64)
-        fits[self.index], heard[self.index] = Turns.of(self.calls, self.index, instance).support()
+        share = np.full(len(self.calls), np.nan)
+        share[self.index] = Turns.of(self.calls, self.index, instance).shares()
         kept = []
         for one in channels:
-            own = fits[one.sent] + fits[one.received] > 0
-            alone = heard[one.sent] + heard[one.received] == 0
+            # beside a message that was lost, one comes on that side in a place that is not its own
+            sides = share[np.stack([one.sent, one.received])]
+            own = np.nansum(sides, axis=0) >= SHARE * np.isfinite(sides).sum(axis=0)
+            told = np.isfinite(sides).any(axis=0)
             # where most come in turn, one among calls without partners is no better than its like
-            kept.append(one.only(own if own.mean() >= MOSTLY else own | alone))
+            kept.append(one.only(own & told if (own & told).mean() >= MOSTLY else own))
         return [one for one in kept if len(one.sent) >= LEAST]
 
     def _by_turn(self, time: CommonTime) -> Iterator[Channel]:
@@ -293,6 +298,11 @@ class Messages:
         """Whether labels leave room: one group, or one that is not known."""
         mine, theirs = set(sent.calls.label.tolist()), set(received.calls.label.tolist())
         return bool(mine & theirs) or any(self.groups[n].open for n in mine | theirs)
+
+
+def _parts(low: int, high: int) -> list[int]:
+    """The distances of which the one between two ranks is a multiple, but for itself."""
+    return [n for n in range(1, (high - low) // 2 + 1) if (high - low) % n == 0]
 
 
 def _ways(source: int, target: int) -> list[tuple[int, int]]:

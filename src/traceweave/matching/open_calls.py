@@ -17,7 +17,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.aligner import StrandSet
 from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
-from traceweave.matching.coarse_clocks import Line
+from traceweave.matching.coarse_clocks import EXACT
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group, Job
 from traceweave.matching.groups_by_evidence import Search
@@ -34,7 +34,7 @@ from traceweave.matching.outcome import (
 )
 from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
-from traceweave.matching.turns import astray, rivalled
+from traceweave.matching.turns import rivalled
 from traceweave.words import duration, plural
 
 
@@ -146,10 +146,7 @@ class _OpenCalls:
         index = self._open_messages()
         if (self.matches.instance[index] < 0).any():
             time = CommonTime(self.calls, self.matches.instance, self.same_clock)
-            doubtful = np.r_[
-                rivalled(self.calls, index, self.matches.instance, time),
-                astray(self.calls, index, self.matches.instance),
-            ]
+            doubtful = rivalled(self.calls, index, self.matches.instance, time)
             self.matches.refuse(index[np.isin(self.matches.instance[index], doubtful)], RIVALS)
 
     def _messages(self) -> bool:
@@ -237,7 +234,7 @@ class _OpenCalls:
         instance[new] = self.matches.next_instance + np.arange(len(new))
         for mine, theirs in pairs:
             instance[mine] = np.where(instance[mine] < 0, instance[theirs], instance[mine])
-        lines = [Line(0.0, 0.0, 0.0, 0.0) if a is None else a.line for a in found.alignments]
+        lines = [EXACT if a is None else a.line for a in found.alignments]
         return [
             Part(strand.index, time.shown(strand.rank, strand.calls), line)
             for strand, line in zip(found.strands, lines, strict=True)

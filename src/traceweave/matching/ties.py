@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,11 +49,13 @@ FLOOR_NS = 1_000.0
 """Whole microseconds are the coarsest that profilers write."""
 STRAY_NS = 10_000.0
 """Ends of calls that some members lack may scatter so far, as rings alone let them."""
+GAP = 3.0
+"""What lies this many times farther apart than ends scatter is not together."""
+SHARE = 0.25
+"""Share of the calls that are alike, of one sort or in one place of a program, that must be of a
+group or pair: what is left over by others meets by chance."""
 ALIKE = 31
 """Calls, about equally long, that tell how far ends of such calls scatter."""
-CAUSAL = 0.98
-"""Share of calls that must end nowhere before they have begun everywhere."""
-
 SAMPLE = 400
 """Calls that tell how near ranks are to each other."""
 ENOUGH = 10.0
@@ -73,10 +75,14 @@ class Bundle:
     end: Floats
     pure: bool = False
     """No stream carries calls of several groups."""
+    in_step: bool = False
+    """Its ranks come in step with others: one that was not recorded may with any of them."""
 
     def columns(self, order: Ints) -> Bundle:
         """Return some of the strands, in another order."""
-        return Bundle(self.ranks[order], self.start[:, order], self.end[:, order], self.pure)
+        return replace(
+            self, ranks=self.ranks[order], start=self.start[:, order], end=self.end[:, order]
+        )
 
     def from_usual(self, values: Floats) -> Floats:
         """Return how far values of calls lie from what is usual around them. Where calls of another
@@ -160,7 +166,8 @@ def weigh(
     """Weigh one group against the groups that `parts` (columns) would be, neighbour by neighbour;
     `recorded`: which of them would have no other members. Where others were not recorded, a part
     that seems to wait for a rank of another may wait for them, if they come in step with that rank.
-    Such calls count if several ranks came last; `strict`: only if neither part was recorded whole.
+    Such calls count if several ranks came last and no two come in step; `strict`: only if neither
+    part was recorded whole.
     """
     pairs = [_differences(whole, one, other) for one, other in itertools.pairwise(parts)]
     enough = [number for number, pair in enumerate(pairs) if np.isfinite(pair[0]).sum() >= LEAST]
@@ -175,7 +182,7 @@ def weigh(
         here, there = (np.array(recorded)[np.array(enough) + side, None] for side in (0, 1))
         waits = np.where(longer > 0, there, here) & (2 * np.abs(longer) >= z)
         doubtful = (nearer > 0) & ~(here & there) & ~waits
-        refused = (here | there) & strict
+        refused = (here | there) & strict | whole.in_step
         nearer = np.where(doubtful, np.where(refused, 0, _of_several(whole, nearer)), nearer)
     y, z = y[known], z[known]
     far = [max(FLOOR_NS, float(np.quantile(of, 0.9))) for of in (y, z)]
@@ -191,6 +198,17 @@ def weigh(
             for says, count in zip(nearer.sum(axis=1), known.sum(axis=1), strict=True)
         ),
     )
+
+
+def in_step(whole: Bundle, beside: Floats) -> bool:
+    """Return whether those that others waited for came in step with another rank that was recorded,
+    in a good share of what calls say; `beside`: when ranks began that are not in the bundle.
+    """
+    each = weigh(whole, [np.array([column]) for column in range(len(whole.ranks))])
+    last = np.nanmax(whole.start, axis=1, keepdims=True)
+    near = np.abs(np.c_[whole.start, beside] - last) <= GAP * max(FLOOR_NS, each.ends_ns)
+    says = np.maximum(each.by_call, 0)
+    return bool(says[near.sum(axis=1) > 1].sum() >= SHARE * says.sum() > 0)
 
 
 def _of_several(whole: Bundle, nearer: Floats) -> Floats:
@@ -276,15 +294,6 @@ def clear(evidence: float, calls: int) -> bool:
 
 def _surprise(distance: Floats) -> Floats:
     return np.asarray((FREEDOM + 1) / 2 * np.log1p(distance**2 / FREEDOM))
-
-
-def causal_share(whole: Bundle, spare_ns: float) -> float:
-    """Return the share of calls that end nowhere before they have begun everywhere."""
-    several = np.isfinite(whole.end).sum(axis=1) > 1
-    if not several.any():
-        return 0.0
-    last, first = np.nanmax(whole.start[several], axis=1), np.nanmin(whole.end[several], axis=1)
-    return float((last <= first + spare_ns).mean())
 
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:

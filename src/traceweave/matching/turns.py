@@ -2,13 +2,12 @@
 those that have met by chance from those whose pair only time did not show.
 
 And messages that others may have as well: beside a pair that was never found, two of its neighbours
-meet by chance, in turn and at the right time; and where a clock steps while nothing ties it, the
-message before meets one in place of its own.
+meet by chance, in turn and at the right time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,15 +18,15 @@ from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import sides
 
 USUAL = 3
-"""How often one message must follow another to be no chance."""
+"""How many messages must be in one place of a program to tell what is usual there."""
+BESIDE = (-1, 1), (-2, -1), (1, 2)
+"""The messages that tell where in a program one is: on either side of it, or the two before or
+after it."""
 
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
 tie are not known better."""
 SIDES = {SEND: RECV, RECV: SEND, UNKNOWN: UNKNOWN}
-FEW = 3
-"""Messages of a pair in a row that are taken for chance where their clocks say otherwise than
-before and after."""
 
 
 @dataclass
@@ -54,31 +53,45 @@ class Turns:
         known = self.other > self.rank
         return set(zip(self.rank[known].tolist(), self.other[known].tolist(), strict=True))
 
-    def support(self) -> tuple[Ints, Ints]:
-        """Return for every message how many of its neighbours it usually comes beside, less those
-        that it does not, and how many it has.
+    def shares(self) -> Floats:
+        """Return for every message which share of those in its place, beside the same two others or
+        at least one, have the same other side, known or not; NaN of a place that few have.
         """
-        here = self._steps()
-        token = self._tokens()
-        turn = np.c_[self.rank[here], token[here], token[here + 1]]
-        _, which, count = np.unique(turn, axis=0, return_inverse=True, return_counts=True)
-        usual = count[which.ravel()] >= USUAL
-        fits, heard = np.zeros((2, len(self.rank)), dtype=np.int64)
-        for beside in (here, here + 1):
-            np.add.at(fits, beside, np.where(usual, 1, -1))
-            np.add.at(heard, beside, 1)
-        return fits, heard
+        share = np.full(len(self.other), np.nan)
+        for here, place in self._places((*BESIDE, (-1,), (1,))):
+            own = np.unique(np.c_[place, self.other[here]], axis=0, return_inverse=True)[1].ravel()
+            count = np.bincount(place)[place]
+            told = (count >= USUAL) & np.isnan(share[here])
+            share[here[told]] = (np.bincount(own)[own] / count)[told]
+        return np.where(self.other < 0, np.nan, share)
 
     def expected(self) -> Ints:
         """Return the other side of every message: that which is known, or the one that all others
-        have which come beside the same two messages, if most of those are known; else -1.
+        have which are in its place, if most of those are known; else -1.
         """
-        expected = np.full(len(self.other), -1)
+        expected = self.other.copy()
+        for here, place in self._places(BESIDE):
+            known = self.other[here] >= 0
+            met, who = place[known], self.other[here[known]]
+            highest, lowest = np.full(place.max() + 1, -1), np.full(place.max() + 1, 1 << 60)
+            np.maximum.at(highest, met, who)
+            np.minimum.at(lowest, met, who)
+            count = np.bincount(met, minlength=len(highest))
+            clear = (highest == lowest) & (count >= USUAL) & (2 * count >= np.bincount(place))
+            told = clear[place] & (expected[here] < 0)
+            expected[here[told]] = highest[place[told]]
+        return expected
+
+    def _places(self, beside: Iterable[tuple[int, ...]]) -> Iterator[tuple[Ints, Ints]]:
+        """Messages of which all `beside`, so many messages on, are known, and the number of their
+        place: equal ones come beside the same."""
         token = self._tokens()
-        for beside in ((-1, 1), (-2, -1), (1, 2)):
-            told = self._told(*(self._beside(token, k) for k in beside))
-            expected = np.where(expected < 0, told, expected)
-        return np.where(self.other < 0, expected, self.other)
+        for steps in beside:
+            others = np.stack([self._beside(token, step) for step in steps], axis=1)
+            here = np.flatnonzero((others >= 0).all(axis=1))
+            if len(here):
+                turn = np.c_[self.rank, self.op, others][here]
+                yield here, np.unique(turn, axis=0, return_inverse=True)[1].ravel()
 
     def _beside(self, token: Ints, step: int) -> Ints:
         """The token of each message's neighbour so many steps on; -1 where there is none."""
@@ -88,32 +101,9 @@ class Turns:
         found[here] = token[here + step]
         return found
 
-    def _told(self, one: Ints, other: Ints) -> Ints:
-        """What the tokens of two neighbours tell of the other side of every message."""
-        told = np.full(len(self.other), -1)
-        here = np.flatnonzero((one >= 0) & (other >= 0))
-        if not len(here):
-            return told
-        turn = np.c_[self.rank, self.op, one, other][here]
-        which = np.unique(turn, axis=0, return_inverse=True)[1].ravel()
-        known = self.other[here] >= 0
-        met, who = which[known], self.other[here[known]]
-        highest, lowest = np.full(which.max() + 1, -1), np.full(which.max() + 1, 1 << 60)
-        np.maximum.at(highest, met, who)
-        np.minimum.at(lowest, met, who)
-        count = np.bincount(met, minlength=len(highest))
-        clear = (highest == lowest) & (count >= USUAL) & (2 * count >= np.bincount(which))
-        told[here] = np.where(clear, highest, -1)[which]
-        return told
-
     def _tokens(self) -> Ints:
         """A number per other side and operation; -1 where that is not known."""
         return np.where(self.other < 0, -1, self.other * len(OPS) + self.op)
-
-    def _steps(self) -> Ints:
-        """Places of messages that are known, as the next one of their rank is."""
-        known = (self.other[:-1] >= 0) & (self.other[1:] >= 0)
-        return np.flatnonzero(known & (self.rank[:-1] == self.rank[1:]))
 
 
 def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Ints:
@@ -139,45 +129,6 @@ def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Int
                 near = _nearest(ends[rank, op][met], alone) <= NEAR_NS
                 found.append(instance[mine[met]][near])
     return np.unique(np.concatenate(found))
-
-
-def astray(calls: Calls, index: Ints, instance: Ints) -> Ints:
-    """Return the instances among the messages at `index` that need two steps of a clock within FEW
-    messages of a pair, where a message without another side needs one or none.
-    """
-    free = index[instance[index] < 0]
-    low, high = sides(instance, index, calls.rank)
-    found: list[int] = []
-    for pair in np.unique(np.c_[calls.rank[low], calls.rank[high]], axis=0):
-        mine = np.flatnonzero((calls.rank[low] == pair[0]) & (calls.rank[high] == pair[1]))
-        mine = mine[np.argsort(calls.end[low[mine]])]
-        for run, least, most in _strays(calls.end[high[mine]] - calls.end[low[mine]]):
-            for here, there in zip(low[mine[run]], high[mine[run]], strict=True):
-                after, before = (_alike(calls, free, one) for one in (there, here))
-                off = np.r_[after - calls.end[here], calls.end[there] - before]
-                if ((least <= off) & (off <= most)).any():
-                    found.append(int(instance[here]))
-    return np.array(sorted(found), dtype=np.int64)
-
-
-def _alike(calls: Calls, index: Ints, one: int) -> Ints:
-    """The ends of those calls at `index` that might be in the place of `one`."""
-    same = (calls.rank[index] == calls.rank[one]) & (calls.op[index] == calls.op[one])
-    return np.asarray(calls.end[index[same]])
-
-
-def _strays(ahead: Ints) -> Iterator[tuple[Ints, int, int]]:
-    """Runs of fewer than FEW that lie off those before and after, which are longer, and between
-    what those leave room."""
-    edges = np.flatnonzero(np.abs(np.diff(ahead)) > NEAR_NS) + 1
-    runs = np.split(np.arange(len(ahead)), edges)
-    for before, run, after in zip(runs, runs[1:], runs[2:], strict=False):
-        if not len(run) < FEW <= min(len(before), len(after)):
-            continue
-        beside = np.r_[ahead[before[-FEW:]], ahead[after[:FEW]]]
-        least, most = int(beside.min()) - NEAR_NS, int(beside.max()) + NEAR_NS
-        if ((ahead[run] < least) | (ahead[run] > most)).all():
-            yield run, least, most
 
 
 def _at(rank: int, far: set[int]) -> Iterator[int]:
