@@ -1,6 +1,6 @@
 """Simulated traffic in a database of its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
@@ -14,11 +14,16 @@ from traceweave_simulator.traffic_tables import store_traffic
 
 
 @contextmanager
-def woven(job: Job) -> Iterator[tuple[duckdb.DuckDBPyConnection, Traffic]]:
-    """Yield a job's calls, matched and on one clock, and the truth about them."""
+def woven(
+    job: Job, without: Sequence[int] = ()
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, Traffic]]:
+    """Yield a job's calls, matched and on one clock, and the truth about them; those of the ranks
+    `without` were not recorded."""
     run = simulate_traffic(job)
     with empty_database() as con:
         create_tables(con)
         store_traffic(con, run)
+        for table in ("collective_calls", "gpu_ops"):
+            con.execute(f"DELETE FROM base.{table} WHERE list_contains(?, rank)", [list(without)])
         weave(con)
         yield con, run

@@ -99,17 +99,20 @@ def learn_bends(model: Model, rounds: int = 2, prune: bool = False) -> None:
         cov, mean = _posterior(model, prior)
         for _ in range(3):
             gains, cov, mean = _likely(cov, mean, prior, places)
-        paying = _paying(model, prior, places, gains) if prune else np.full(len(bent), True)
+        paying = np.full(len(bent), True)
+        if prune:
+            paying = _paying(price(model), cov, mean, prior, places, gains)
         model.bend_var[bent] = np.where(paying, 1 / prior[places[:, 0]], 0.0)
         model.prepare()
         model.settle(6)
 
 
-def _paying(model: Model, prior: Floats, places: Ints, gains: Floats) -> Flags:
-    """Which bends gain what they cost once those that do not are given up, one after the other."""
+def _paying(
+    least: float, cov: Floats, mean: Floats, prior: Floats, places: Ints, gains: Floats
+) -> Flags:
+    """Which bends gain `least` once those that do not are given up, one after the other."""
     left = np.arange(len(places))
-    cov, mean = _posterior(model, prior)
-    while len(left) and gains.min() < price(model):
+    while len(left) and gains.min() < least:
         worst = int(gains.argmin())
         mine = places[left[worst]]
         known = cho_solve(cho_factor(cov[np.ix_(mine, mine)]), np.c_[cov[mine], mean[mine]])
@@ -135,10 +138,10 @@ def _likely(
     gains = np.zeros(len(places))
     for number, mine in enumerate(places):
         own = cov[np.ix_(mine, mine)]
-        inverse = np.asarray(np.linalg.inv(own), np.float64)
-        told = inverse - np.diag(prior[mine])
+        sure = np.asarray(np.linalg.inv(own), np.float64)
+        told = sure - np.diag(prior[mine])
         grid = GRID * prior[mine[0]]
-        gains[number], by = best_variance(told, inverse @ mean[mine], prior[mine], grid)
+        gains[number], by = best_variance(told, sure @ mean[mine], prior[mine], grid)
         more = prior[mine] / by - prior[mine]
         if more.any():  # Woodbury's identity
             known = np.linalg.solve(np.diag(1 / more) + own, np.c_[cov[mine], mean[mine]])

@@ -9,19 +9,21 @@ import duckdb
 EXTRAS = ("Python frames", "input shapes", "memory events")
 """What `other settings` counts, as bits."""
 
+_LENGTHS = """lengths AS (
+    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
+    FROM base.steps GROUP BY step
+)"""
+
 # the first collective of the first step, if ranks wait in it longer than another step takes, and
 # began to work as far apart: what a rank is then recorded to do is no late start, nor what it makes
 # the others wait for as long in a later step
-_LATE_START = """
+_LATE_START = f"""
 INSERT INTO base.doubts BY NAME
 WITH firsts AS (
     SELECT min(step) AS step, count(DISTINCT step) AS different
     FROM (SELECT rank, arg_min(step, start_local_ns) AS step FROM base.steps GROUP BY rank)
 ),
-lengths AS (
-    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
-    FROM base.steps GROUP BY step
-),
+{_LENGTHS},
 usual AS (
     SELECT median(ns) AS ns
     FROM lengths WHERE step NOT IN (SELECT step FROM firsts)
@@ -67,12 +69,9 @@ WHERE w.ns > u.ns AND l.ns > 2 * u.ns
 
 # steps after the last one that all ranks recorded, if they take longer than two others do, and a
 # collective in them longer than one: who has stopped writes its trace, and the others wait
-_EARLY_END = """
+_EARLY_END = f"""
 INSERT INTO base.doubts BY NAME
-WITH lengths AS (
-    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
-    FROM base.steps GROUP BY step
-),
+WITH {_LENGTHS},
 shared AS (
     SELECT min(step) AS until_step FROM (SELECT max(step) AS step FROM base.steps GROUP BY rank)
 ),
