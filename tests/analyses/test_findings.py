@@ -617,8 +617,29 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     assert (row["severity"], row["cost_ns"], row["proof"]) == ("info", 300 * US, "pipeline")
     assert row["evidence"] == (
         "Sends and receives take 300 us per step without compute, mean over the ranks. Waiting in"
-        " them for the other stage is the bubble of a pipeline. How much is transfer is"
-        " unknown: their two sides were not matched"
+        " them for the other stage is the bubble of a pipeline. How much of it is transfer is"
+        " unknown: the other sides of these messages were not matched"
+    )
+
+
+def test_few_messages_without_their_other_side_leave_a_bubble_one(build: Builder) -> None:
+    # of 300 us in each of four steps, 50 us of one are of a message that only one side has
+    _steps(build)
+    build.group(0, [0, 1])
+    for step in range(4):
+        at = step * 1000 * US
+        for rank in (0, 1):
+            _compute(build, rank, step, 600 * US)
+        late, there = (at + 850 * US, at + 900 * US), (at + 600 * US, at + 900 * US)
+        _meet(build, {0: there, 1: late}, "recv", step=step, each={1: {"op": "send"}})
+    span = (950 * US, 1000 * US)
+    _meet(build, {0: span}, "send", step=0, matched=False)
+    row = _by_rule(build, "pipeline_wait")["pipeline_wait"]
+    assert row["title"] == "Ranks of pipeline stages wait for each other"
+    assert row["evidence"] == (
+        "Stages of the pipeline wait for each other 131 us per step, mean over the ranks. How much"
+        " of 6.25 us of that is transfer is unknown: the other sides of these messages were not"
+        " matched"
     )
 
 

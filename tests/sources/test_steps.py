@@ -3,12 +3,15 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from tests.cases import cases
 from tests.marks import first_at_once, nightly
+from tests.rewritten import rewritten
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.errors import UsageError
 from traceweave.ingestion import ingest
@@ -66,6 +69,32 @@ def test_a_step_that_the_profiler_began_and_the_job_did_not_is_none(
         assert found.fetchall() == [(f"ProfilerStep#{n}",) for n in marked]
         found = con.execute("SELECT step FROM base.steps ORDER BY 1")
         assert found.fetchall() == [(step,) for step in kept]
+
+
+def test_ops_without_a_recorded_launch_are_of_the_step_they_start_in(
+    fixtures: Path, database_of: Callable[..., Path], tmp_path: Path
+) -> None:
+    """As where the device alone is recorded."""
+
+    def unlaunched(trace: dict[str, Any]) -> None:
+        trace["traceEvents"] = [
+            event
+            for event in trace["traceEvents"]
+            if event.get("cat") not in ("cuda_runtime", "cuda_driver", "ac2g")
+        ]
+
+    job = fixtures / "slow_rank_nccl"
+    ingest(rewritten(job, tmp_path / "traces", unlaunched), tmp_path / "run.duckdb")
+    asked = "SELECT rank, op_id, step FROM gpu_ops ORDER BY rank, start_ns, op_id"
+    found = []
+    for path in (database_of(job), tmp_path / "run.duckdb"):
+        with open_database(path) as con:
+            found.append(np.ma.filled(con.execute(asked).fetchnumpy()["step"], -1))
+            lengths = con.execute(
+                "SELECT avg(device_end_local_ns - device_start_local_ns) FROM steps"
+            )
+            assert lengths.fetchall() != [(None,)]
+    assert np.mean(found[0] == found[1]) > 0.99
 
 
 @nightly

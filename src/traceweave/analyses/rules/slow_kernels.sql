@@ -1,7 +1,7 @@
 -- rule: slow_kernels | a rank with slow kernels
 -- topic: ranks and waiting
 -- needs: ref('kernel_times')
--- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: what it computes longer per step than if it took the median time of the other ranks for each kernel name (of those that launch it as often; else for as many calls). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more; and kernels with at least `slower_share` (80 %) of the time have to be slower. Whether names are slower is judged by the median of their calls, without kernels whose own durations spread more than `kernel_spread`: they do different work from call to call. Not repeated for a straggler with the cause compute.
+-- finds: The same kernels take longer on one rank, nearly all of them: its GPU is slow. Cost: what it computes longer per step than if it took the median time of the other ranks (in a stage of a pipeline that several ranks share: of those) for each kernel name (of those that launch it as often; else for as many calls). Needs `slow_kernels` (3 %) more time in sum and for half of the names or more; and kernels with at least `slower_share` (80 %) of the time have to be slower. Whether names are slower is judged by the median of their calls, without kernels whose own durations spread more than `kernel_spread`: they do different work from call to call. Not repeated for a straggler with the cause compute.
 -- try: Clock rates, power limit, temperature, ECC errors; else the shapes that rank works on.
 -- proof: kernels
 -- shows: ops compute

@@ -1,10 +1,11 @@
--- shared: kernel_times | ranks that compute longer than the others, in the same kernels or in more of them
+-- shared: kernel_times | ranks that compute longer than the others, rather not by chance, in the same kernels or in more of them
 -- grain: one row per such rank
 -- needs: gpu_ops
 -- param: slow_kernels
 -- param: kernel_spread
+-- param: straggler_chance
 -- column: rank INTEGER | global rank
--- column: excess_ns DOUBLE | what it computes longer per step than if it took the median time of the other ranks for each kernel name: of those that launch it as often, or else for as many calls
+-- column: excess_ns DOUBLE | what it computes longer per step than if it took the median time of the other ranks (of a stage of a pipeline with several: of those) for each kernel name: of those that launch it as often, or else for as many calls
 -- column: longer_share DOUBLE | excess_ns as a share of what these kernels take on the others
 -- column: slower_share DOUBLE | share of that time in kernels that are slower at all
 -- column: typical_share DOUBLE | half of the kernel names are slower by this or more; NULL: of no name it can be said
@@ -14,16 +15,21 @@
 -- column: heavy BIGINT | the fewest of them with nine tenths of what it is longer in than the others at the median
 -- column: heaviest VARCHAR | the one that has most of it
 WITH
+-- stages of a pipeline have other layers: a rank is like those of its own, if there are others
+peers AS (
+    SELECT rank, CASE WHEN count(*) OVER (PARTITION BY stage) > 1 THEN stage END AS stage FROM {{ ref('pipeline_stages') }}
+),
 -- A kernel whose own durations differ widely does different work from call to call: it is no yardstick.
 medians AS MATERIALIZED (
     SELECT
         rank,
         name,
+        any_value(stage) AS stage,
         count(*) / any_value(windows) AS count,
         sum(duration_ns) / any_value(windows) AS total_ns,
         tw_percentile(duration_ns, 0.5) AS median_ns,
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
-    FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank)
+    FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
     WHERE category = 'compute' AND kind = 'kernel'
     GROUP BY rank, name
 ),
@@ -31,11 +37,11 @@ beside_others AS (
     SELECT
         *,
         median(median_ns) OVER (
-            PARTITION BY name ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+            PARTITION BY name, stage ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
         ) AS usual_ns,
         -- with as many calls, the whole of them is the same work, of whatever sizes
         median(total_ns) OVER (
-            PARTITION BY name, count ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+            PARTITION BY name, stage, count ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
         ) AS usual_total_ns,
         max(spread) OVER (PARTITION BY name) AS widest_spread
     FROM medians
@@ -94,10 +100,22 @@ parts AS (
         FROM longer
     )
     GROUP BY rank
+),
+-- who is slow, or has more to do, computes longer in most steps; whose inputs are now longer, now shorter, in some
+steps AS (
+    SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
+    FROM (
+        SELECT sweep_chances(list(trial), list(rank), list(compute_ns)) AS drawn
+        FROM (
+            SELECT dense_rank() OVER (ORDER BY step, stage) AS trial, rank, compute_ns, step
+            FROM {{ ref('budget') }} LEFT JOIN peers USING (rank) WHERE step IS NOT NULL
+        )
+        HAVING count(DISTINCT step) > 1
+    )
 )
 SELECT rank, s.excess_ns, s.longer_share, s.slower_share, s.typical_share, w.more_ns, w.more_share, p.names, p.heavy, p.heaviest
-FROM parts AS p JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank)
-WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }}
+FROM parts AS p JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank) LEFT JOIN steps AS c USING (rank)
+WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }} AND coalesce(c.chance <= {{ param('straggler_chance') }}, TRUE)
     AND rank NOT IN (
         SELECT rank
         FROM {{ ref('blame') }}
