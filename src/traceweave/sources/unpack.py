@@ -99,6 +99,22 @@ class ByteStream:
                 self.damaged = self.damaged or ZEROED
             yield piece
 
+    def lines(self, longest: int, cut: Callable[[bytes], int] = len) -> Iterator[bytes]:
+        """Yield the lines of a text without their ends. Memory stays bounded: of one that is longer
+        than `longest` come pieces, each as far as `cut` says.
+        """
+        rest = b""
+        for piece in self.text():
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            if newline:
+                yield from whole.split(b"\n")
+            while len(rest) > longest:
+                at = cut(rest)
+                yield rest[:at]
+                rest = rest[at:]
+        if rest:
+            yield rest
+
     def _raw(self) -> Iterator[bytes]:
         while piece := self._file.read(self._block_bytes):
             if self._report is not None:
