@@ -67,7 +67,7 @@ def test_steps_are_those_that_the_file_marks(fixtures: Path) -> None:
 
 
 def test_what_runs_on_the_device_is_known_by_its_category() -> None:
-    """What may run late is not left out unread: the regular expression and categories.sql agree."""
+    """What may run late is not left out unread: the regular expression and staging.sql agree."""
     with duckdb.connect() as con:
         stage_events(con)
         (device,), (host,) = (

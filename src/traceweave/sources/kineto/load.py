@@ -26,6 +26,7 @@ from traceweave.sources.model import (
     Report,
     Trace,
 )
+from traceweave.store.rows import insert_rows
 from traceweave.store.schema import LEAST_PAUSE_NS
 from traceweave.vocabulary import script
 
@@ -199,40 +200,19 @@ def _part(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
 def _describe_sources(
     con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], first_rows: Mapping[int, int]
 ) -> None:
-    processes = [
-        (source_id, of, process)
-        for source_id, of in read.items()
-        for process in of.trace.processes or (Process(0),)
-    ]
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_source AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::INTEGER[]) AS part, unnest($3::INTEGER[]) AS rank,"
-        " unnest($4::INTEGER[]) AS world_size, unnest($5::BIGINT[]) AS base_ns,"
-        " unnest($6::BIGINT[]) AS first_op_id, unnest($7::BOOLEAN[]) AS is_merged",
-        [
-            [source_id for source_id, _, _ in processes],
-            [process.key for _, _, process in processes],
-            [process.rank for _, _, process in processes],
-            [process.world_size for _, _, process in processes],
-            [of.properties.base_ns for _, of, _ in processes],
+    insert_rows(con, "new_source", (
+        {
+            "source_id": n, "part": process.key, "rank": process.rank,
+            "world_size": process.world_size, "base_ns": of.properties.base_ns,
             # of the row 0
-            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n, _, _ in processes],
-            [len(of.trace.processes) > 1 for _, of, _ in processes],
-        ],
-    )
-    groups = [(n, group) for n, of in read.items() for group in of.properties.groups]
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_groups AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::VARCHAR[]) AS name, unnest($3::VARCHAR[]) AS description,"
-        " unnest($4::INTEGER[][]) AS ranks, unnest($5::INTEGER[]) AS size",
-        [
-            [source_id for source_id, _ in groups],
-            [group.name for _, group in groups],
-            [group.description for _, group in groups],
-            [group.ranks for _, group in groups],
-            [group.size for _, group in groups],
-        ],
-    )
+            "first_op_id": n * OP_IDS_PER_SOURCE - first_rows.get(n, 0),
+            "is_merged": len(of.trace.processes) > 1,
+        }
+        for n, of in read.items()
+        for process in of.trace.processes or (Process(0),)
+    ))  # fmt: skip
+    groups = ((n, group) for n, of in read.items() for group in of.properties.groups)
+    insert_rows(con, "new_groups", ({"source_id": n, **vars(group)} for n, group in groups))
 
 
 def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:

@@ -39,13 +39,6 @@ EXACT_DOUBLE_US = 8_700_000_000_000
 
 _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 
-_STAGE = """
-CREATE OR REPLACE TEMP TABLE new_events (
-    source_id INTEGER, ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, id VARCHAR,
-    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR, part INTEGER DEFAULT 0
-)
-"""
-
 _READ = Template(script(__package__, "read.sql"))
 
 
@@ -108,10 +101,8 @@ class Reading:
 
 
 def stage_events(con: duckdb.DuckDBPyConnection) -> None:
-    """Create the empty temporary table `new_events`, whose `part` counts the processes of a file,
-    and the tables of what its categories stand for."""
-    con.execute(_STAGE)
-    con.execute(script(__package__, "categories.sql"))
+    """Create the empty staging tables, and those of what the categories of events stand for."""
+    con.execute(script(__package__, "staging.sql"))
 
 
 def read_events(

@@ -12,10 +12,9 @@ import duckdb
 
 from traceweave.sources.model import Issue
 from traceweave.sources.nsys.event_tables import (
-    CUDA_EVENT,
     GRAPH_TRACE,
-    MEMORY_USAGE,
     NVTX,
+    NVTX_RANGES,
     RUNTIME,
     EventTable,
 )
@@ -43,7 +42,7 @@ EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-o
 
 _OPEN_RANGES = (
     "open NVTX range",
-    'nsys_nvtx_events WHERE eventType IN (59, 60, 70, 71) AND "end" IS NULL AND nsys_timely(start)',
+    f'{NVTX.staged} WHERE eventType IN ({NVTX_RANGES}) AND "end" IS NULL',
     "ranges still open when the recording ended are cut at its last event",
 )
 _UNLAUNCHED = (
@@ -96,32 +95,11 @@ def find_issues(
 
 
 def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Issue]:
-    columns = table.types
-    if table is CUDA_EVENT:
-        return
-    start = "start" if "start" in columns else "timestamp"
-    faults = {f"NOT coalesce(nsys_timely({start}), FALSE)": "without a usable time"}
-    if "end" in columns:
-        may_be_open = table.name == "NVTX_EVENTS" or table.name.startswith(("MPI_", "UCP_"))
-        missing = "FALSE" if may_be_open or table.category else '"end" IS NULL'
-        faults = {
-            f'NOT coalesce(nsys_timely({start}), FALSE) OR NOT coalesce(nsys_timely("end"), TRUE)'
-            f" OR {missing}": "without a usable time",
-            f'nsys_timely({start}) AND nsys_timely("end") AND "end" < {start}'
-            + (" AND eventType IN (59, 60, 70, 71)" if table.name == "NVTX_EVENTS" else ""):
-            "that end before they start",
-        }  # fmt: skip
-    if table is MEMORY_USAGE:
-        faults["nsys_timely(start) AND abs(coalesce(bytes, 0)) >= 4611686018427387904"] = (
-            "with an impossible size"
-        )
-    for condition, fault in faults.items():
-        yield from _any(
-            con,
-            f"skipped: {table.name}",
-            f"{table.staged} WHERE {condition}",
-            f"events {fault} ({table.name})",
-        )
+    rows = con.execute(f"SELECT fault, count(*) FROM {table.judged} GROUP BY fault").fetchall()
+    counts = dict(rows)
+    for fault in table.faults:
+        if fault in counts:
+            yield Issue(f"skipped: {table.name}", counts[fault], f"events {fault} ({table.name})")
 
 
 def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
@@ -129,7 +107,7 @@ def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
         _any(
             con,
             "CUDA graphs as a whole",
-            GRAPH_TRACE.staged,
+            GRAPH_TRACE.judged,
             "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
             " were not recorded; record with --cuda-graph-trace=node to see them",
         )
