@@ -1,7 +1,6 @@
 """DeepEP with receive hooks: an operation is a send half and a receive half on the stream of the
 compute, and one call. What only looks alike stays as it is."""
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import first_at_once
-from tests.sources.test_kineto_load import kernel, load_file
+from tests.sources.kineto_events import kernel, load_events
 
 Events = list[dict[str, Any]]
 
@@ -76,13 +75,8 @@ def wholes(seed: int = 1) -> Iterator[float]:
 
 
 def load(con: Connection, folder: Path, events: Events, groups: Any = GROUPS) -> Any:
-    path = folder / "trace.json"
-    top = {
-        "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": groups},
-        "traceEvents": events,
-    }
-    path.write_text(json.dumps(top), encoding="utf-8")
-    load_file(con, path)
+    about = {"rank": 0, "world_size": 2, "pg_config": groups}
+    load_events(con, folder, events, distributedInfo=about)
     return con.execute(f"{CALLS} ORDER BY start_local_ns").fetchall()
 
 
