@@ -194,13 +194,6 @@ def test_numbers_are_ranks_only_below_the_world_size_and_of_different_processes(
     assert ranks_of(look(tmp_path / "windows")) == {"t_0.json": [0], "t_1.json": [0]}
 
 
-def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
-    write(tmp_path / "trace.json")
-    found = look(tmp_path)
-    assert ranks_of(found) == {"trace.json": [0]}
-    assert found.notes == ("trace.json: no rank in the trace or its name; it is taken as rank 0",)
-
-
 def test_the_number_of_a_host_is_not_a_rank(tmp_path: Path) -> None:
     """torch names files HOST_PID; a recording of 2023 called rank 135128 what is host r135128."""
     alone, both = tmp_path / "alone", tmp_path / "both"
