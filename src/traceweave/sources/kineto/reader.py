@@ -53,18 +53,14 @@ class _Times:
     max_event_bytes: int
 
     def script(self, source_id: int, pipes: Sequence[int]) -> str:
-        fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
-        fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
-        columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
+        of_time = {f"{t}_{unit}": getattr(self, unit).format(t)
+                   for t in ("ts", "dur") for unit in ("us", "ns")}  # fmt: skip
         return _READ.substitute(
+            of_time,
             source_id=source_id,
             pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
-            columns=f"{{{columns}}}",
+            time_type=self.type,
             max_bytes=self.max_event_bytes,
-            ts_us=self.us.format("ts"),
-            ts_ns=self.ns.format("ts"),
-            dur_us=self.us.format("dur"),
-            dur_ns=self.ns.format("dur"),
         )
 
 

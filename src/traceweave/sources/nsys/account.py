@@ -24,9 +24,9 @@ from traceweave.vocabulary import names
 _STORED = """
     SELECT op_id FROM new_gpu_ops
     UNION ALL SELECT op_id FROM new_host_ops
-    UNION ALL SELECT op_id FROM base.other_events WHERE source_id = $source_id
-    UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $source_id
-    UNION ALL SELECT op_id FROM base.counters WHERE source_id = $source_id
+    UNION ALL SELECT op_id FROM base.other_events WHERE source_id = $1
+    UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $1
+    UNION ALL SELECT op_id FROM base.counters WHERE source_id = $1
 """
 
 NEWEST_SCHEMA = (3, 28)
@@ -37,8 +37,6 @@ objects.
 """
 KNOWN_CALL_CLASSES = (0, 1, 67)
 """Runtime, driver, backtrace."""
-
-EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-overwrite=true"
 
 _OPEN_RANGES = (
     "open NVTX range",
@@ -53,17 +51,31 @@ _UNLAUNCHED = (
     "GPU work whose launching call is not in the report"
     " (the recording or a slice of it began between the two)",
 )
+_GRAPHS = (
+    "CUDA graphs as a whole",
+    GRAPH_TRACE.judged,
+    "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
+    " were not recorded; record with --cuda-graph-trace=node to see them",
+)
+_UNRECORDED_GRAPHS = (
+    "CUDA graphs not recorded",
+    f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
+    "CUDA graphs were launched but their GPU work has no rows; record with --cuda-graph-trace=node",
+)
 _WITHOUT_BYTES = (
     "collectives without size",
     "new_collective_calls WHERE bytes IS NULL AND gpu_op_id IS NOT NULL",
     "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
-    f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+    " or later, export again: nsys export --type sqlite --include-blobs=true"
+    " --force-overwrite=true REPORT.nsys-rep",
 )
+"""Kinds of issues, the rows that they are, and what they mean."""
 
 
 def count_stored(con: duckdb.DuckDBPyConnection, source_id: int) -> int:
     """Return how many events of this source are staged or stored; each is in one table only."""
-    return _count(con, f"({_STORED})", {"source_id": source_id})
+    ((count,),) = con.execute(f"SELECT count(*) FROM ({_STORED})", [source_id]).fetchall()
+    return int(count)
 
 
 def find_issues_of_rows(
@@ -82,16 +94,21 @@ def find_issues(
 ) -> Iterator[Issue]:
     """Yield what went wrong or is missing, the staged events being complete."""
     yield from _any(con, *_UNLAUNCHED)
-    yield from _graphs(con, export)
+    whole = list(_any(con, *_GRAPHS))
+    yield from whole
+    if not whole and any(
+        name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
+        for name, value in export.pairs("META_DATA_CAPTURE")
+    ):
+        yield from _any(con, *_UNRECORDED_GRAPHS)
     yield from _any(con, *_WITHOUT_BYTES)
     yield from _unknown_schema(export)
-    yield from _call_chains(export)
+    if frames := export.count("CUDA_CALLCHAINS") + export.count("OSRT_CALLCHAINS"):
+        left_out = "stack frames of CUDA and OS calls are left out"
+        yield Issue("call chains not read", frames, left_out)
     if undecoded_payloads:
-        yield Issue(
-            "payload not decoded",
-            undecoded_payloads,
-            "NVTX payloads of an unknown layout were left out of args",
-        )
+        left_out = "NVTX payloads of an unknown layout were left out of args"
+        yield Issue("payload not decoded", undecoded_payloads, left_out)
 
 
 def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Issue]:
@@ -100,30 +117,6 @@ def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Is
     for fault in table.faults:
         if fault in counts:
             yield Issue(f"skipped: {table.name}", counts[fault], f"events {fault} ({table.name})")
-
-
-def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
-    as_a_whole = list(
-        _any(
-            con,
-            "CUDA graphs as a whole",
-            GRAPH_TRACE.judged,
-            "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
-            " were not recorded; record with --cuda-graph-trace=node to see them",
-        )
-    )
-    yield from as_a_whole
-    if not as_a_whole and any(
-        name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
-        for name, value in export.pairs("META_DATA_CAPTURE")
-    ):
-        yield from _any(
-            con,
-            "CUDA graphs not recorded",
-            f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
-            "CUDA graphs were launched but their GPU work has no rows;"
-            " record with --cuda-graph-trace=node",
-        )
 
 
 def _unknown_kinds(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
@@ -161,14 +154,6 @@ def _unknown_schema(export: Export) -> Iterator[Issue]:
         )
 
 
-def _call_chains(export: Export) -> Iterator[Issue]:
-    frames = sum(export.count(table) for table in ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS"))
-    if frames:
-        yield Issue(
-            "call chains not read", frames, "stack frames of CUDA and OS calls are left out"
-        )
-
-
 def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
     rows = con.execute(
         "SELECT severity, count(*), arg_min(text, timestamp) FROM nsys_diagnostic_event"
@@ -181,10 +166,6 @@ def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
 
 def _any(con: duckdb.DuckDBPyConnection, kind: str, rows: str, meaning: str) -> Iterator[Issue]:
     """Yield the issue that these rows are, if there are any."""
-    if count := _count(con, rows):
+    ((count,),) = con.execute(f"SELECT count(*) FROM {rows}").fetchall()
+    if count:
         yield Issue(kind, count, meaning)
-
-
-def _count(con: duckdb.DuckDBPyConnection, rows: str, values: dict[str, int] | None = None) -> int:
-    row = con.execute(f"SELECT count(*) FROM {rows}", values).fetchone()
-    return int(row[0]) if row else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
-from traceweave.sources.unpack import read_head, refuse_bomb
+from traceweave.sources.unpack import bomb_bytes, read_head
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 TABLE_SUFFIXES = (".parquet", ".arrow")
@@ -46,8 +46,7 @@ def recognize(path: Path, head: bytes) -> bool:
     try:
         from traceweave.sources.nsys.open_export import open_export
 
-        refuse_bomb(path)
-        with open_export(path) as export:
+        with open_export(path, bomb_bytes(path)) as export:
             names = [name.encode() for name in export.tables]
     except InputError:
         return False

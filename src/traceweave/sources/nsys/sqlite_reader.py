@@ -161,61 +161,56 @@ class SqliteExport(Export):
 
 
 @contextmanager
-def open_sqlite(path: Path) -> Iterator[SqliteExport]:
+def open_sqlite(path: Path, most_bytes: int | None = None) -> Iterator[SqliteExport]:
     """Open an export read-only, unpacked to a temporary file first if it is gzip.
 
-    Raises InputError if it is no readable SQLite file at all.
+    Raises InputError if it is no readable SQLite file at all, or unpacks to more than `most_bytes`.
     """
     if not is_packed(path):
-        with _connected(path, path, None) as export:
-            yield export
+        with closing(_connection(path)) as con:
+            yield _export(path, path, None, con)
         return
-    with tempfile.NamedTemporaryFile(prefix="traceweave-", suffix=".sqlite") as file:
-        damaged = unpack(path, Path(file.name))
-        with _connected(path, Path(file.name), damaged) as export:
-            yield export
+    with (
+        tempfile.NamedTemporaryFile(prefix="traceweave-", suffix=".sqlite") as out,
+        path.open("rb") as packed,
+    ):
+        stream = ByteStream(packed, most_bytes=most_bytes)
+        out.writelines(stream.pieces())
+        out.flush()
+        with closing(_connection(Path(out.name))) as con:
+            yield _export(path, Path(out.name), stream.damaged, con)
 
 
-def unpack(path: Path, target: Path) -> str | None:
-    """Unpack gzip into `target`; return why it ended early, None if it is whole.
-
-    There is no limit to it: whoever does not trust the file asks `refuse_bomb` first.
-    """
-    with path.open("rb") as packed, target.open("wb") as out:
-        stream = ByteStream(packed)
-        for block in stream.pieces():
-            out.write(block)
-    return stream.damaged
-
-
-@contextmanager
-def _connected(path: Path, database: Path, damaged: str | None) -> Iterator[SqliteExport]:
-    with _connection(database) as (con, uri):
-        # SQLite refuses a file shorter than its header says unless the schema is declared writable
-        con.execute("PRAGMA writable_schema = ON")
-        try:
-            rows = con.execute("SELECT name, type FROM sqlite_master").fetchall()
-            tables = {str(n): _columns(con, str(n)) for n, type_ in rows if type_ == "table"}
-        except sqlite3.DatabaseError as error:
-            raise InputError(
-                f"{path}: cannot be read as SQLite ({error});"
-                " export the report again with `nsys export --type sqlite`"
-            ) from error
-        if views := sorted(str(n) for n, type_ in rows if type_ == "view" and is_of_nsys(str(n))):
-            raise InputError(
-                f"{path}: its {views[0]} is a view, whose rows are not read; make a table of it"
-                " (CREATE TABLE ... AS SELECT), or export the report again"
-            )
-        yield SqliteExport(path, tables, damaged or _cut_short(database), uri, con)
+def _export(
+    path: Path, database: Path, damaged: str | None, con: sqlite3.Connection
+) -> SqliteExport:
+    # SQLite refuses a file shorter than its header says unless the schema is declared writable
+    con.execute("PRAGMA writable_schema = ON")
+    try:
+        rows = con.execute("SELECT name, type FROM sqlite_master").fetchall()
+        tables = {str(n): _columns(con, str(n)) for n, type_ in rows if type_ == "table"}
+    except sqlite3.DatabaseError as error:
+        raise InputError(
+            f"{path}: cannot be read as SQLite ({error});"
+            " export the report again with `nsys export --type sqlite`"
+        ) from error
+    if views := sorted(str(n) for n, type_ in rows if type_ == "view" and is_of_nsys(str(n))):
+        raise InputError(
+            f"{path}: its {views[0]} is a view, whose rows are not read; make a table of it"
+            " (CREATE TABLE ... AS SELECT), or export the report again"
+        )
+    return SqliteExport(path, tables, damaged or _cut_short(database), _uri(database), con)
 
 
-@contextmanager
-def _connection(database: Path) -> Iterator[tuple[sqlite3.Connection, str]]:
+def _uri(database: Path) -> str:
     # immutable: no lock and no journal is looked for, so read-only and network folders work
-    uri = f"file:{quote(os.fsencode(database.resolve()))}?mode=ro&immutable=1"
-    with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as con:
-        con.text_factory = _text
-        yield con, uri
+    return f"file:{quote(os.fsencode(database.resolve()))}?mode=ro&immutable=1"
+
+
+def _connection(database: Path) -> sqlite3.Connection:
+    con = sqlite3.connect(_uri(database), uri=True, check_same_thread=False)
+    con.text_factory = _text
+    return con
 
 
 def _columns(con: sqlite3.Connection, table: str) -> frozenset[str]:
