@@ -1,6 +1,5 @@
 """Foreign and broken files, and reports that have to be exported."""
 
-import gzip
 import sqlite3
 import stat
 from contextlib import closing
@@ -8,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.marks import nightly
-from tests.sources.nsys_export import EPOCH_NS, nvtx, write_export
+from tests.sources.nsys_export import nvtx, write_export
 from tests.sources.nsys_loading import load_export
 from traceweave.errors import InputError
 from traceweave.sources import nsys
@@ -33,45 +31,6 @@ def test_a_file_that_is_no_sqlite_is_refused(tmp_path: Path) -> None:
     assert not nsys.recognize(fake, SQLITE_HEAD)
     with pytest.raises(InputError, match=r"fake\.sqlite: cannot be read as SQLite"):
         nsys.probe(fake)
-
-
-def many_ranges(path: Path, count: int = 20_000) -> Path:
-    return write_export(
-        path, NVTX_EVENTS=[nvtx(11, i * 10, i * 10 + 5, f"range {i % 7}") for i in range(count)]
-    )
-
-
-@nightly
-def test_packed_exports_load_like_plain_ones(tmp_path: Path) -> None:
-    plain = many_ranges(tmp_path / "plain.sqlite", 100)
-    packed = tmp_path / "misnamed.json"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert nsys.recognize(packed, SQLITE_HEAD)
-    everything = "SELECT * FROM base.host_ops ORDER BY op_id"
-    assert load_export(packed).rows(everything) == load_export(plain).rows(everything)
-
-
-@nightly
-@pytest.mark.parametrize("packed", [False, True])
-def test_a_truncated_export_keeps_what_is_readable(tmp_path: Path, packed: bool) -> None:
-    whole = many_ranges(tmp_path / "whole.sqlite").read_bytes()
-    cut = tmp_path / "cut.sqlite"
-    if packed:
-        data = gzip.compress(whole)
-        cut.write_bytes(data[: len(data) // 2])
-    else:
-        cut.write_bytes(whole[: len(whole) // 2])
-    assert nsys.recognize(cut, SQLITE_HEAD)
-    loaded = load_export(cut)
-    rows = loaded.rows("SELECT start_local_ns, duration_ns, name FROM base.host_ops ORDER BY 1")
-    assert 1_000 < len(rows) < 20_000
-    kept = [(start - EPOCH_NS) // 10 for start, _, _ in rows]
-    assert rows == [(EPOCH_NS + i * 10, 5, f"range {i % 7}") for i in kept]
-    assert loaded.loaded.damaged is not None
-    # rows of the page that was cut in two are read without content, or without their type
-    untyped = loaded.rows("SELECT op_id FROM base.other_events")
-    assert loaded.loaded.events_stored == len(rows) + len(untyped) < len(rows) + 9
-    assert loaded.loaded.events_skipped == loaded.issue("skipped: NVTX_EVENTS") < 200
 
 
 def test_text_that_is_not_utf8_is_repaired(tmp_path: Path) -> None:
