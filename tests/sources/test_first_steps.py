@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from traceweave.sources import kineto
-from traceweave.sources.kineto import first_steps
+from traceweave.sources.kineto import first_steps, reader
 from traceweave.sources.kineto.reader import stage_events
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import Beginning, Step, Trace
@@ -83,7 +83,10 @@ def test_what_runs_on_the_device_is_known_by_its_category() -> None:
 
 
 @pytest.mark.parametrize("name", ["slow_rank_nccl", "root_scatters_nccl", "ddp_gloo_4ranks"])
-def test_what_is_loaded_is_what_began_or_was_launched_before(fixtures: Path, name: str) -> None:
+def test_what_is_loaded_is_what_began_or_was_launched_before(
+    fixtures: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "PIECE_BYTES", 4 << 10)
     path = fixtures / name / "rank0.json.gz"
     beginning = beginning_of(path)
     base_ns = json.loads(gzip.decompress(path.read_bytes()))["baseTimeNanoseconds"]

@@ -67,6 +67,13 @@ def sends_first() -> Iterator[float]:
         yield from (one_sends, other_sends, one_receives, other_receives)
 
 
+def turns(seed: int = 1) -> Iterator[float]:
+    """Whole operations that are as long as their next ones, now a little more and now less."""
+    drawn = random.Random(seed)
+    while True:
+        yield drawn.uniform(18, 22)
+
+
 def wholes(seed: int = 1) -> Iterator[float]:
     """Every one waits for the last rank."""
     drawn = random.Random(seed)
@@ -112,6 +119,7 @@ def test_of_several_groups_none_is_taken(empty_run: Connection, tmp_path: Path) 
     "events",
     [
         pytest.param(timeline(wholes()), id="whole operations of two micro-batches in a row"),
+        pytest.param(timeline(turns()), id="whole operations that are all as long"),
         pytest.param(timeline(halves(), computes=False), id="a stream that does not compute"),
         pytest.param(timeline(halves(), first=1), id="the recording begins with a receive half"),
         pytest.param(timeline(sends_first()), id="two sends, then two receives"),

@@ -17,9 +17,12 @@ from traceweave.sources import nsys
 COMM = 0xF123456789ABCDEF
 """A communicator id beyond the range of signed 64-bit integers, as half of them are."""
 WHOLE = collective_payload(ALL_REDUCE, COMM, 4096, 0)
-BROKEN = [b"", b"short", WHOLE[:-20], blob(99, bytes(24)),
-          struct.pack("<4Q", 1, ALL_REDUCE, 2**63, 2**63)]  # fmt: skip
-"""Blobs that cannot be decoded; the last one overflows."""
+BROKEN = [
+    b"", b"short", WHOLE[:-20], blob(99, bytes(24)),
+    struct.pack("<4Q", 1, ALL_REDUCE, 2**63, 2**63),
+    struct.pack("<4Q24x", 1, ALL_REDUCE, 2**64 - 32, 32),
+]  # fmt: skip
+"""Blobs that cannot be decoded; the last two overflow."""
 ON_GPU = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": process(11)}
 
 Event = tuple[str, list[Row]]

@@ -30,7 +30,8 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
         create_tables(con)
         nsys.load(con, trace, 1, lambda _: None)
         return con.execute(
-            "SELECT step, start_local_ns // 100, source FROM base.steps ORDER BY 1"
+            "SELECT step, start_local_ns // 100, concat_ws(' ', source, kind) FROM base.steps"
+            " ORDER BY 1"
         ).fetchall()
 
 
