@@ -15,12 +15,17 @@ _MOST = 2**63 - 1
 
 
 def whole(value: object, most: int = _MOST, least: int = 0) -> int | None:
-    """Return a whole number from `least` to `most`, also if it is written as text."""
-    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
-        value = int(value)
+    """Return a whole number from `least` to `most`."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if least <= value <= most else None
+
+
+def digits(value: object, most: int = _MOST, least: int = 0) -> int | None:
+    """Return a whole number from `least` to `most`, also if it is written as text."""
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,20}", value):
+        value = int(value)
+    return whole(value, most, least)
 
 
 def wholes(values: object, most: int = MOST_RANK) -> list[int] | None:

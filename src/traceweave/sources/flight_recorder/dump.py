@@ -14,7 +14,7 @@ import orjson
 from traceweave import words
 from traceweave.errors import InputError
 from traceweave.sources.flight_recorder.pickles import MOST_VALUES, read_plain_pickle
-from traceweave.sources.values import listed, mapping, text, whole
+from traceweave.sources.values import digits, listed, mapping, text
 
 MOST_BYTES = 256 << 20
 """A dump of 20,000 entries with stack traces has some 60 MB."""
@@ -130,7 +130,7 @@ def _entry(raw: Mapping[str, object], position: int, budget: _Budget) -> Row | N
     places = _PLACES.search(name)
     is_p2p, retired = raw.get("is_p2p"), raw.get("retired")
     milliseconds = raw.get("duration_ms")
-    timeout = whole(raw.get("timeout_ms"), 10**12)
+    timeout = digits(raw.get("timeout_ms"), 10**12)
     record = _int(raw.get("record_id", raw.get("id")))
     return {
         "record_id": position if record is None else record,
@@ -203,7 +203,7 @@ def _members(value: object, budget: _Budget) -> list[int] | None:
     """Return the members of a group, which are a text in dumps: '[0, 1]'."""
     found = re.findall(r"\d{1,9}", value) if isinstance(value, str) else listed(value)
     budget.take(len(found))
-    ranks = (whole(number, 10**9 - 1) for number in found)
+    ranks = (digits(number, 10**9 - 1) for number in found)
     return sorted({rank for rank in ranks if rank is not None}) or None
 
 
@@ -229,4 +229,4 @@ def _time(raw: Mapping[str, object], key: str, older: str = "") -> int | None:
 
 
 def _int(value: object) -> int | None:
-    return whole(value, least=-(2**63))
+    return digits(value, least=-(2**63))

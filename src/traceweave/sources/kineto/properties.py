@@ -15,7 +15,7 @@ import orjson
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
 from traceweave.sources.unpack import ZEROS
-from traceweave.sources.values import LATEST_NS, MOST_RANK, listed, mapping, text, whole, wholes
+from traceweave.sources.values import LATEST_NS, MOST_RANK, digits, listed, mapping, text, wholes
 
 _VERSIONS = {
     "cuda_runtime_version": "CUDA",
@@ -74,14 +74,14 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     top, damaged = _top_level(head, tail)
     info = mapping(top.get("distributedInfo"))
     host = text(top.get("host_name"))
-    rank = whole(info.get("rank"), MOST_RANK)
+    rank = digits(info.get("rank"), MOST_RANK)
     nccl_version = text(info.get("nccl_version"))
     captured = parse_captured(top.get("traceweave"))
     return Properties(
-        base_ns=whole(top.get("baseTimeNanoseconds"), LATEST_NS) or 0,
+        base_ns=digits(top.get("baseTimeNanoseconds"), LATEST_NS) or 0,
         rank=rank,
         no_rank=_as_written(info.get("rank")) if rank is None else None,
-        world_size=whole(info.get("world_size"), MOST_RANK) or None,
+        world_size=digits(info.get("world_size"), MOST_RANK) or None,
         backend=text(info.get("backend")),
         nccl_version=None if nccl_version == "unknown" else nccl_version,
         groups=_groups(info.get("pg_config")),
@@ -132,7 +132,7 @@ def _groups(config: object) -> tuple[Group, ...]:
     for entry in map(mapping, listed(config)):
         if (name := text(entry.get("pg_name"))) is not None:
             ranks = _ranks(entry.get("ranks"))
-            size = whole(entry.get("pg_size"), MOST_RANK) or (len(ranks) if ranks else None)
+            size = digits(entry.get("pg_size"), MOST_RANK) or (len(ranks) if ranks else None)
             groups.append(Group(name, text(entry.get("pg_desc")), ranks, size))
     return tuple(groups)
 
@@ -149,7 +149,7 @@ def _ranks(value: object) -> list[int] | None:
 
 def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:
     named = (
-        (whole(d.get("id"), MOST_RANK), text(d.get("name"))) for d in map(mapping, listed(devices))
+        (digits(d.get("id"), MOST_RANK), text(d.get("name"))) for d in map(mapping, listed(devices))
     )
     return tuple((number, name) for number, name in named if number is not None and name)
 
@@ -158,7 +158,7 @@ def _versions(top: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the versions in the top level; CUDA's are 1000 * major + 10 * minor."""
     found = []
     for key, what in _VERSIONS.items():
-        if number := whole(top.get(key), MOST_RANK):
+        if number := digits(top.get(key), MOST_RANK):
             cuda = f"{number // 1000}.{number % 1000 // 10}"
             found.append((what, cuda if what.startswith("CUDA") else str(number)))
     return tuple(found)

@@ -18,7 +18,7 @@ from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.payload import Schemas, decode_one, read_schemas
 from traceweave.sources.nsys.processes import PROCESS_MASK, Candidate, mpi_ranks
-from traceweave.sources.values import mapping, whole
+from traceweave.sources.values import digits, mapping
 
 # (rank, world size) as torchrun, Slurm, Open MPI, PMI, PMIx and MVAPICH2 name them
 _RANK_VARIABLES = (
@@ -151,7 +151,7 @@ def _communicators(export: Export) -> list[tuple[int, dict[str, int]]]:
 def _fields(binary: object, text: object, schemas: Schemas) -> dict[str, int]:
     if isinstance(text, str):
         with suppress(orjson.JSONDecodeError):
-            fields = {key: whole(value) for key, value in mapping(orjson.loads(text)).items()}
+            fields = {key: digits(value) for key, value in mapping(orjson.loads(text)).items()}
             return {key: number for key, number in fields.items() if number is not None}
     return decode_one(binary, schemas) if isinstance(binary, bytes) else {}
 
