@@ -36,11 +36,11 @@ READ_ADBC = """
 import sys, time
 import adbc_driver_sqlite, pyarrow
 from pathlib import Path
-from traceweave.sources.nsys.event_tables import LOADED
+from traceweave.sources.nsys.event_tables import TABLES
 from traceweave.sources.nsys.open_export import open_export
 begin, used, rows = time.perf_counter(), time.process_time(), 0
 with open_export(Path(sys.argv[1])) as export:
-    for table in LOADED:
+    for table in TABLES.values():
         if table.name in export.tables:
             present = {c: t for c, t in table.types.items() if c in export.tables[table.name]}
             for batch in export.batches(table.name, present):
@@ -48,10 +48,10 @@ with open_export(Path(sys.argv[1])) as export:
 """
 READ_SQLITE3 = """
 import sqlite3, sys, time
-from traceweave.sources.nsys.event_tables import LOADED
+from traceweave.sources.nsys.event_tables import TABLES
 begin, used, rows = time.perf_counter(), time.process_time(), 0
 con = sqlite3.connect(sys.argv[1])
-for table in LOADED:
+for table in TABLES.values():
     there = {row[1] for row in con.execute(f"PRAGMA table_info({table.name})")}
     if there:
         names = ", ".join(f'"{c}"' for c in table.types if c in there)

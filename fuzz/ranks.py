@@ -10,7 +10,7 @@ import atheris
 with atheris.instrument_imports(include=["traceweave.sources"]):
     from traceweave.errors import TraceweaveError
     from traceweave.sources.model import Process, Trace
-    from traceweave.sources.ranks import RankRules, assign_ranks, compile_rank_pattern, has_rank
+    from traceweave.sources.ranks import RankRules, assign_ranks, compile_rank_pattern
     from traceweave.sources.runs import choose_run, split_runs
 
 WORDS = [
@@ -39,7 +39,7 @@ def discover(data: bytes) -> None:
     try:
         pattern = compile_rank_pattern(_text(given)) if given.ConsumeBool() else None
         assigned, _ = assign_ranks(traces, RankRules(rules, pattern))
-        assert all(has_rank(trace) for trace in assigned)
+        assert all(trace.by_rank for trace in assigned)
         runs = split_runs(assigned)
         assert sorted(str(t.path) for run in runs for t in run.traces) == sorted(
             str(t.path) for t in traces

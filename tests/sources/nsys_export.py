@@ -1,4 +1,4 @@
-"""Tiny nsys exports written row by row, in the shape of schema 3.25 (nsys 2026.2)."""
+"""Tiny nsys exports written row by row: tables of events have all columns that are read."""
 
 import sqlite3
 import struct
@@ -7,56 +7,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from traceweave.sources.nsys.event_tables import TABLES
+
 EPOCH_NS = 1_780_000_000_000_000_000
 """Session start of the exports written here."""
-
-_GPU = "start, end, deviceId, contextId, streamId, correlationId, globalPid"
-_COLUMNS = {
-    "StringIds": "id, value",
-    "PROCESSES": "globalPid, pid, name",
-    "ProcessStreams": "globalPid, filenameId, contentId",
-    "ANALYSIS_FILE": "id, filename, contentId, globalPid",
-    "META_DATA_EXPORT": "name, value",
-    "META_DATA_CAPTURE": "name, value",
-    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs, utcTime, localTime, systemClockNs",
-    "TARGET_INFO_SYSTEM_ENV": "globalVid, devStateName, name, nameEnum, value",
-    "TARGET_INFO_GPU": "vmId, id, name, cuDevice",
-    "TARGET_INFO_CUDA_DEVICE": "gpuId, cudaId, pid",
-    "TARGET_INFO_GPU_METRICS": "typeId, sourceId, typeName, metricId, metricName",
-    "TARGET_INFO_NETWORK_METRICS": "metricsListId, metricsIdx, name, description, unit",
-    "ThreadNames": "nameId, priority, globalTid",
-    "CUPTI_ACTIVITY_KIND_KERNEL": _GPU
-    + ", demangledName, shortName, registersPerThread, gridX, gridY, gridZ, blockX, blockY, blockZ,"
-    " graphNodeId",
-    "CUPTI_ACTIVITY_KIND_MEMCPY": _GPU + ", bytes, copyKind, srcKind, dstKind",
-    "CUPTI_ACTIVITY_KIND_MEMSET": _GPU + ", value, bytes, memKind",
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": _GPU + ", graphId, graphExecId",
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION": _GPU + ", syncType, eventId",
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT": "deviceId, contextId, streamId, correlationId, globalPid,"
-    " eventId",
-    "CUPTI_ACTIVITY_KIND_RUNTIME": "start, end, eventClass, globalTid, correlationId, nameId,"
-    " returnValue, callchainId",
-    "CUPTI_ACTIVITY_KIND_OVERHEAD": "start, end, eventClass, globalTid, correlationId, nameId,"
-    " overheadType",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS": "start, globalPid, deviceId, contextId, address, pc, bytes,"
-    " memKind, memoryOperationType, name, correlationId",
-    "NVTX_EVENTS": "start, end, eventType, category, color, text, globalTid, endGlobalTid, textId,"
-    " domainId, uint64Value, int64Value, doubleValue, jsonText, binaryData",
-    "NVTX_PAYLOAD_SCHEMA_ENTRIES": "domainId, schemaId, idx, type, name, offset",
-    "OSRT_API": "start, end, eventClass, globalTid, nameId, returnValue, nestingLevel, callchainId,"
-    " argumentsId",
-    "OSRT_FILE_ACCESS_DESCRIPTORS": "id, pathId, start",
-    "OSRT_CALLCHAINS": "id, symbol, module, stackDepth",
-    "SCHED_EVENTS": "start, cpu, isSchedIn, globalTid",
-    "COMPOSITE_EVENTS": "id, start, cpu, threadState, globalTid, cpuCycles",
-    "DIAGNOSTIC_EVENT": "timestamp, timestampType, source, severity, text, globalPid",
-    "MPI_RANKS": "globalTid, rank",
-    "MPI_COLLECTIVES_EVENTS": "start, end, globalTid, textId, commHandle, rootRank, size, recvSize",
-    "MPI_P2P_EVENTS": "start, end, globalTid, textId, commHandle, tag, remoteRank, size",
-    "GPU_METRICS": "timestamp, typeId, metricId, value",
-    "NET_NIC_METRIC": "start, end, globalId, metricsListId, metricsIdx, value",
-    "FUTURE_EVENTS": "start, end, note",
-}
 
 Row = Mapping[str, Any]
 
@@ -81,6 +35,7 @@ def write_export(path: Path, *, epoch: int | None = EPOCH_NS, **tables: Sequence
         for table, rows in tables.items():
             if table != "StringIds":
                 _insert(con, table, [_with_ids(row, strings) for row in rows])
+        strings.setdefault("", 1)
         _insert(con, "StringIds", [{"id": i, "value": s} for s, i in strings.items()])
         con.commit()
     return path
@@ -99,12 +54,10 @@ def _with_ids(row: Row, strings: dict[str, int]) -> Row:
 
 
 def _insert(con: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    columns = [c.strip() for c in _COLUMNS[table].split(",")]
+    known = [*TABLES[table].types] if table in TABLES else []
+    columns = list(dict.fromkeys([*known, *(column for row in rows for column in row)])) or ["id"]
     quoted = ", ".join(f'"{c}"' for c in columns)
     con.execute(f"CREATE TABLE {table} ({quoted})")
-    for row in rows:
-        unknown = set(row) - set(columns)
-        assert not unknown, (table, unknown)
     con.executemany(
         f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})",
         [[row.get(c) for c in columns] for row in rows],

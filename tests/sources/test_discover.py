@@ -7,6 +7,7 @@ import sqlite3
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,57 +167,28 @@ def test_numbers_that_count_files_as_ranks(names: list[str], numbers: list[int] 
     assert counting_number(names) == numbers
 
 
-def test_the_trace_is_believed_before_its_name_and_the_contradiction_noted(tmp_path: Path) -> None:
-    write(tmp_path / "rank5.json", rank=3, rank_source="distributedInfo")
-    found = look(tmp_path)
-    assert ranks_of(found) == {"rank5.json": [3]}
-    assert found.notes == (
-        "rank5.json: named as rank 5, but the trace itself says 3 and is used; --rank overrides it",
-    )
+def written(folder: Path, files: dict[str, dict[str, Any]]) -> None:
+    for name, process in files.items():
+        at = process.pop("at", (0, 1))
+        write(folder / name, at, **process)
 
 
-def test_a_folder_names_the_rank_of_what_is_in_it(tmp_path: Path) -> None:
-    write(tmp_path / "rank_9_study" / "rank_0" / "trace.json")
-    write(tmp_path / "rank_9_study" / "rank_1" / "trace.json")
-    found = look(tmp_path / "rank_9_study")
-    assert [s.trace.processes[0].rank for s in found.sources] == [0, 1]
-
-
-def test_numbers_are_ranks_only_below_the_world_size_and_of_different_processes(
-    tmp_path: Path,
+@cases
+def test_which_rank_a_file_is_of(
+    tmp_path: Path, files: dict[str, dict[str, Any]], ranks: dict[str, list[int]], note: str
 ) -> None:
-    write(tmp_path / "big" / "t_0.json", pid=1, world_size=1)
-    write(tmp_path / "big" / "t_1.json", pid=2, world_size=1)
-    write(tmp_path / "windows" / "t_0.json", pid=1, at=(0, 1))
-    write(tmp_path / "windows" / "t_1.json", pid=1, at=(5, 6))
-    with pytest.raises(InputError, match=r"no rank in t_0.json, t_1.json.*--rank t_0.json=N"):
-        look(tmp_path / "big")
-    assert ranks_of(look(tmp_path / "windows")) == {"t_0.json": [0], "t_1.json": [0]}
+    written(tmp_path / "x", files)
+    found = look(tmp_path / "x")
+    assert ranks_of(found) == ranks
+    assert "".join(found.notes) == note
 
 
-def test_one_trace_without_rank_is_rank_0_and_noted(tmp_path: Path) -> None:
-    write(tmp_path / "trace.json")
-    found = look(tmp_path)
-    assert ranks_of(found) == {"trace.json": [0]}
-    assert found.notes == ("trace.json: no rank in the trace or its name; it is taken as rank 0",)
-
-
-def test_the_number_of_a_host_is_not_a_rank(tmp_path: Path) -> None:
-    """torch names files HOST_PID; a recording of 2023 called rank 135128 what is host r135128."""
-    alone, both = tmp_path / "alone", tmp_path / "both"
-    for path, host in ((alone, "r135128"), (both, "gpu-worker-12"), (both, "r1")):
-        write(path / f"{host}_7.1698957662168769395.pt.trace.json", host=host, pid=7)
-    assert list(ranks_of(look(alone)).values()) == [[0]]
-    with pytest.raises(InputError, match=r"no rank in gpu-worker-12_7.*, r1_7"):
-        look(both)
-
-
-def test_a_trace_without_rank_among_several_is_an_error_with_both_ways_out(tmp_path: Path) -> None:
-    write(tmp_path / "rank0.json", rank=0)
-    write(tmp_path / "other.json")
-    with pytest.raises(
-        InputError, match=r"no rank in other.json.*--rank other.json=N.*--rank-from"
-    ):
+@cases
+def test_what_is_of_no_rank_is_refused_with_the_ways_out(
+    tmp_path: Path, files: dict[str, dict[str, Any]], reason: str
+) -> None:
+    written(tmp_path, files)
+    with pytest.raises(InputError, match=reason):
         look(tmp_path)
 
 
@@ -271,13 +243,6 @@ def test_a_report_of_several_processes_is_numbered_or_told(tmp_path: Path) -> No
     assert ranks_of(told) == {"node.sqlite": [4, 5]}
     with pytest.raises(InputError, match="holds 2 processes, --rank gives 1 rank;"):
         look(tmp_path, rules=RankRules({"node.sqlite": (4,)}))
-
-
-def test_a_name_beats_being_the_only_process_of_a_report(tmp_path: Path) -> None:
-    guess = {"rank": 0, "rank_source": "order of devices in the report"}
-    write(tmp_path / "rank0.sqlite", pid=1, **guess)
-    write(tmp_path / "rank1.sqlite", pid=2, **guess)
-    assert ranks_of(look(tmp_path)) == {"rank0.sqlite": [0], "rank1.sqlite": [1]}
 
 
 # ---------------------------------------------------------------------------- real traces

@@ -26,10 +26,10 @@ def test_json_says_what_a_pickle_says(tmp_path: Path) -> None:
     as_json = dump(entry(**zeros), pg_status=status)
     assert read_dump(written(tmp_path / "rank_0.json", as_json)) == from_pickle
     [group] = from_pickle.groups
-    assert (group.ranks, group.enqueued, group.completed) == ([0, 1], 5, 4)
+    assert list(group.values()) == ["3", "mesh_tp", [0, 1], 5, -1, 4]
     [noted] = from_pickle.entries
-    assert (noted.group, noted.description, noted.seq) == ("3", "mesh_tp", 5)
-    assert (noted.timeout_ns, noted.completed_ns) == (600 * 10**9, None)
+    assert (noted["group_name"], noted["group_desc"], noted["seq"]) == ("3", "mesh_tp", 5)
+    assert (noted["timeout_ns"], noted["completed_local_ns"]) == (600 * 10**9, None)
 
 
 def test_the_first_version_has_one_number_and_no_names_of_groups() -> None:
@@ -37,8 +37,8 @@ def test_the_first_version_has_one_number_and_no_names_of_groups() -> None:
         {"id": 3, "pg_id": 2, "seq_id": 9, "profiling_name": "nccl:send 1->0", "state": "started",
          "time_created_ns": NOW, "duration_ms": 1.5, "retired": False}]}  # fmt: skip
     [noted] = parse_dump(old).entries
-    assert (noted.record, noted.group, noted.seq) == (3, "2", 9)
-    assert (noted.is_p2p, noted.peer_place, noted.duration_ns) == (True, 0, 1_500_000)
+    assert (noted["record_id"], noted["group_name"], noted["seq"]) == (3, "2", 9)
+    assert (noted["is_p2p"], noted["peer_place"], noted["duration_ns"]) == (True, 0, 1_500_000)
 
 
 def test_ids_of_groups_without_entries_follow_from_their_order() -> None:
@@ -49,11 +49,15 @@ def test_ids_of_groups_without_entries_follow_from_their_order() -> None:
         for number in ("17", "0", "5")
     }
     found = parse_dump(dump(pg_config=config, pg_status=status)).groups
-    assert {group.name: group.enqueued for group in found} == {"0": 0, "35": 5, "112": 17}
+    assert {g["group_name"]: g["last_enqueued"] for g in found} == {"0": 0, "35": 5, "112": 17}
     # an entry says otherwise: then only what entries say is known
     other = entry(pg_id=17, process_group=("35", ""))
     found = parse_dump(dump(other, pg_config=config, pg_status=status)).groups
-    assert {group.name: group.enqueued for group in found} == {"0": None, "35": 17, "112": None}
+    assert {g["group_name"]: g["last_enqueued"] for g in found} == {
+        "0": None,
+        "35": 17,
+        "112": None,
+    }
 
 
 class Calls:

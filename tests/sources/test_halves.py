@@ -1,7 +1,6 @@
 """DeepEP with receive hooks: an operation is a send half and a receive half on the stream of the
 compute, and one call. What only looks alike stays as it is."""
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 from tests.marks import first_at_once
-from tests.sources.test_kineto_load import kernel, load_file
+from tests.sources.kineto_events import kernel, load_events
 
 Events = list[dict[str, Any]]
 
@@ -68,6 +67,13 @@ def sends_first() -> Iterator[float]:
         yield from (one_sends, other_sends, one_receives, other_receives)
 
 
+def turns(seed: int = 1) -> Iterator[float]:
+    """Whole operations that are as long as their next ones, now a little more and now less."""
+    drawn = random.Random(seed)
+    while True:
+        yield drawn.uniform(18, 22)
+
+
 def wholes(seed: int = 1) -> Iterator[float]:
     """Every one waits for the last rank."""
     drawn = random.Random(seed)
@@ -76,13 +82,8 @@ def wholes(seed: int = 1) -> Iterator[float]:
 
 
 def load(con: Connection, folder: Path, events: Events, groups: Any = GROUPS) -> Any:
-    path = folder / "trace.json"
-    top = {
-        "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": groups},
-        "traceEvents": events,
-    }
-    path.write_text(json.dumps(top), encoding="utf-8")
-    load_file(con, path)
+    about = {"rank": 0, "world_size": 2, "pg_config": groups}
+    load_events(con, folder, events, distributedInfo=about)
     return con.execute(f"{CALLS} ORDER BY start_local_ns").fetchall()
 
 
@@ -118,6 +119,7 @@ def test_of_several_groups_none_is_taken(empty_run: Connection, tmp_path: Path) 
     "events",
     [
         pytest.param(timeline(wholes()), id="whole operations of two micro-batches in a row"),
+        pytest.param(timeline(turns()), id="whole operations that are all as long"),
         pytest.param(timeline(halves(), computes=False), id="a stream that does not compute"),
         pytest.param(timeline(halves(), first=1), id="the recording begins with a receive half"),
         pytest.param(timeline(sends_first()), id="two sends, then two receives"),

@@ -63,21 +63,6 @@ def test_the_period_of_a_simulated_run_is_its_step(
         assert {got[rank, step] for step in range(5)} == {want[rank, 3]}
 
 
-@nightly
-def test_it_begins_where_the_marked_step_begins_its_kernels(tmp_path: Path) -> None:
-    config = Config(ranks=1, steps=5, layers=3)
-    (tmp_path / "marked").mkdir()
-    starts = []
-    for folder, marks in ((tmp_path / "marked", True), (tmp_path, False)):
-        with duckdb.connect(_ingest(config, folder, marks=marks), read_only=True) as con:
-            rows = con.execute("SELECT device_start_ns FROM steps ORDER BY step").fetchall()
-            starts.append([start for (start,) in rows])
-    marked, inferred = starts
-    # a copy may come before the first kernel, nothing else
-    assert all(0 <= i - m < 200_000 for m, i in zip(marked, inferred, strict=False))
-    assert len(inferred) == 4
-
-
 @first_at_once()
 @pytest.mark.parametrize(
     ("config", "why"),
@@ -90,9 +75,3 @@ def test_it_begins_where_the_marked_step_begins_its_kernels(tmp_path: Path) -> N
 )
 def test_what_is_not_unmistakable_is_not_inferred(config: Config, why: str, tmp_path: Path) -> None:
     assert _sources(_ingest(config, tmp_path, marks=False)) == [], why
-
-
-@nightly
-def test_marks_win(tmp_path: Path) -> None:
-    database = _ingest(Config(ranks=1, steps=6, layers=2), tmp_path, marks=True)
-    assert _sources(database) == [(0, "ProfilerStep", 6)]

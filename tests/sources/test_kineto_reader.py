@@ -10,12 +10,7 @@ from tests.marks import first_at_once
 from traceweave.sources.kineto import reader
 from traceweave.sources.kineto.probe import probe
 from traceweave.sources.kineto.reader import read_events, stage_events
-from traceweave.sources.model import Trace
 from traceweave.sources.unpack import BLOCK_BYTES
-
-
-def _trace(path: Path, all_threads: bool = False) -> Trace:
-    return replace(probe(path), all_threads=all_threads)
 
 
 @first_at_once(2)
@@ -35,17 +30,8 @@ def test_events_keep_their_order_over_statements_and_threads(
     with duckdb.connect() as con:
         con.execute("SET threads = 2")
         stage_events(con)
-        reading = read_events(con, _trace(path, all_threads), read.append)
+        reading = read_events(con, replace(probe(path), all_threads=all_threads), read.append)
         rows = con.execute("SELECT rowid, name, since_base_ns FROM new_events ORDER BY rowid")
         assert rows.fetchall() == [(n, str(n), n * 1000) for n in range(count)]
     assert reading.tail == b'], "baseTimeNanoseconds": 5}'
     assert sum(read) == path.stat().st_size
-
-
-def test_a_file_without_events_gives_an_empty_table(tmp_path: Path) -> None:
-    path = tmp_path / "rank0.json"
-    path.write_text('{"traceEvents": []}')
-    with duckdb.connect() as con:
-        stage_events(con)
-        read_events(con, _trace(path), lambda _: None)
-        assert con.execute("SELECT count(*) FROM new_events").fetchall() == [(0,)]

@@ -44,13 +44,6 @@ def enclosing(ranges: Sequence[Range]) -> dict[int, tuple[int, int | None]]:
     return {i: (depth(i), parents[i]) for i in order}
 
 
-def test_ranges_of_one_domain_nest() -> None:
-    r"""outer [0 100]: inner [10 50] holds leaf [20 30], next [50 60] begins as inner ends."""
-    assert nest([(0, 0, 100), (0, 10, 50), (0, 20, 30), (0, 50, 60)]) == {
-        0: (0, None), 1: (1, 0), 2: (2, 1), 3: (1, 0),
-    }  # fmt: skip
-
-
 def test_a_range_never_lies_in_one_of_another_domain_that_ends_before_it() -> None:
     """Domain 0: step [0 100] with forward [10 40]; domain 1: copy [30 60] crosses forward's end,
     so it lies in step; its child [45 50] lies in copy; loss [55 80] of domain 0 crosses copy."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import traceweave
-from tests.marks import at_once, nightly
+from tests.marks import at_once
 from tests.sources.nsys_export import (
     NCCL_SCHEMAS,
     call,
@@ -113,7 +113,6 @@ def texts(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield file.name, gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
 
 
-@nightly
 @pytest.mark.parametrize("form", at_once(["sqlite", "folder"], "folder"))
 def test_planted_secrets_are_nowhere_in_what_comes_out(
     tmp_path: Path, form: str, capfd: pytest.CaptureFixture[str]

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +12,8 @@ from tests.sources.nsys_export import nvtx, write_export
 from traceweave import ingest
 from traceweave.errors import InputError
 from traceweave.sources import unpack
-from traceweave.sources.nsys import fast_reader
-from traceweave.sources.nsys.event_tables import LOADED, NVTX
+from traceweave.sources.nsys import sqlite_reader
+from traceweave.sources.nsys.event_tables import NVTX, TABLES
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.sqlite_reader import SqliteExport
@@ -36,7 +35,7 @@ def test_both_readers_read_the_same(
     corpus: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with open_export(corpus / "nsys" / name) as export:
-        tables = [t for t in LOADED if t.name in export.tables]
+        tables = [t for t in TABLES.values() if t.name in export.tables]
         quick = [read(export, t.name, t.types) for t in tables]
         monkeypatch.setattr(SqliteExport, "_read_fast", lambda *_: iter(()))
         careful = [read(export, t.name, t.types) for t in tables]
@@ -45,11 +44,13 @@ def test_both_readers_read_the_same(
 
 
 @first_at_once()
-@pytest.mark.parametrize("at", [0, 10, fast_reader.ROWS_PER_BATCH + 10])
+@pytest.mark.parametrize("at", [0, 10, sqlite_reader.FAST_ROWS_PER_BATCH + 10])
 def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: int) -> None:
     """SQLite lets any column hold any type; the quick reader gives up on the first such value.
     Of a number the whole part is kept."""
-    rows = [dict(nvtx(11, i, i + 1, f"r{i}")) for i in range(fast_reader.ROWS_PER_BATCH + 20)]
+    rows = [
+        dict(nvtx(11, i, i + 1, f"r{i}")) for i in range(sqlite_reader.FAST_ROWS_PER_BATCH + 20)
+    ]
     rows[at]["start"] = "soon"
     rows[at + 1]["text"] = 7
     rows[at + 2]["end"] = 2.5
@@ -76,15 +77,6 @@ def test_columns_that_hold_nothing_are_told_from_those_filled_late(tmp_path: Pat
         filled = export.filled(NVTX.name, columns)
         assert export.filled(NVTX.name, ["uint64Value"]) == []
     assert filled == ["start", "int64Value", "text", "category", "color"]
-
-
-def test_without_the_quick_reader_all_rows_come(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=[nvtx(11, 1, 2, "x")] * 3)
-    monkeypatch.setitem(sys.modules, "traceweave.sources.nsys.fast_reader", None)
-    with open_export(path) as export:
-        assert read(export, NVTX.name, NVTX.types).num_rows == 3
 
 
 def test_a_name_that_is_no_utf8_is_read_by_both_readers(

@@ -21,7 +21,6 @@ from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.open_export import open_export
 
 RECORDED = Path(__file__).parents[1] / "fixtures" / "mpi_nsys"
-EVENT_TABLES = ("host_ops", "gpu_ops", "other_events", "collective_calls", "steps", "flows")
 NVTX_NAME = "coalesce(({0}.args->>'domain') || ':', '') || {0}.name"
 OPEN = {"never closed", "prefetch"}
 """Ranges of which some are open at the end: every tool cuts those where it likes."""
@@ -234,18 +233,6 @@ def test_what_a_call_only_starts_lasts_until_it_was_waited_for(newer: LoadedExpo
     )
     assert calls == 12
     assert shortest > 300_000 > issued
-
-
-@nightly
-@pytest.mark.parametrize("suffix", ["pqtdir", "arwdir"])
-def test_folders_of_tables_load_like_sqlite(newer: LoadedExport, suffix: str) -> None:
-    """`nsys export --type parquetdir` and `arrowdir` of the same report."""
-    loaded = load_export(RECORDED / f"all_ranks__2023.4_{suffix}")
-    assert loaded.trace.processes == newer.trace.processes
-    assert loaded.loaded == newer.loaded
-    for table in EVENT_TABLES:
-        everything = f"SELECT * FROM base.{table} ORDER BY ALL"
-        assert loaded.rows(everything) == newer.rows(everything), table
 
 
 @nightly

@@ -6,12 +6,15 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from tests.sources import nsys_export
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave.sources.batches import transaction
-from traceweave.sources.nsys import fast_reader
+from traceweave.sources.model import Process, Trace
+from traceweave.sources.nsys import sqlite_reader
 from traceweave.sources.nsys.event_tables import NVTX, RUNTIME
 from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.staged_events import StagedEvents, insert
+from traceweave.vocabulary import script
 
 FIRST_ID = 5_000_000_000
 
@@ -32,43 +35,32 @@ def test_only_columns_that_hold_anything_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two rows are read at a time: the color is first seen in the second lot, a value never."""
-    monkeypatch.setattr(fast_reader, "ROWS_PER_BATCH", 2)
+    monkeypatch.setattr(sqlite_reader, "FAST_ROWS_PER_BATCH", 2)
     rows = [
         nvtx(11, 1, 2, "a"), nvtx(11, 3, 4, "b"), nvtx(11, 5, 6, "c"), nvtx(11, 7, 8, "d", color=9),
         nvtx(11, 9, 10, "e"),
     ]  # fmt: skip
     con = duckdb.connect()
+    con.execute(script("traceweave.sources.nsys.events", "words.sql"))
     with open_export(write_export(tmp_path / "e.sqlite", NVTX_EVENTS=rows)) as export:
         events = StagedEvents(con, export, FIRST_ID)
         events.read(lambda _: None)
+    process = Process(nsys_export.process(11), rank=3)
+    events.show(Trace(tmp_path, "nsys", 1, (process,)), 5, 1000)
     assert events.filled == [NVTX]
     assert con.execute(
-        f"SELECT op_id, start, text, color, uint64Value, rangeId FROM {NVTX.staged} ORDER BY op_id"
+        "SELECT op_id, start, text, color, uint64Value, rangeId, rank, start_local_ns, duration_ns"
+        f" FROM {NVTX.staged} ORDER BY op_id"
     ).fetchall() == [
-        (FIRST_ID, 1, "a", None, None, None),
-        (FIRST_ID + 1, 3, "b", None, None, None),
-        (FIRST_ID + 2, 5, "c", None, None, None),
-        (FIRST_ID + 3, 7, "d", 9, None, None),
-        (FIRST_ID + 4, 9, "e", None, None, None),
+        (FIRST_ID + i, 1 + 2 * i, name, 9 if name == "d" else None, None, None, 3, 1001 + 2 * i, 1)
+        for i, name in enumerate("abcde")
     ]
     stored = {name for name, *_ in con.execute(f"DESCRIBE {NVTX.stored}").fetchall()}
     assert "color" in stored
     assert not stored & {"uint64Value", "rangeId", "jsonText"}
-    described = con.execute(f"DESCRIBE {NVTX.staged}").fetchall()
-    assert [name for name, *_ in described] == ["op_id", *NVTX.types]
     assert con.execute(f"SELECT count(*) FROM {RUNTIME.staged}").fetchall() == [(0,)]
-
-
-def test_what_is_dropped_is_gone_and_the_rest_stays(tmp_path: Path) -> None:
-    con = duckdb.connect()
-    path = write_export(tmp_path / "e.sqlite", NVTX_EVENTS=[nvtx(11, 1, 2, "a")])
-    with open_export(path) as export:
-        events = StagedEvents(con, export, FIRST_ID)
-        events.read(lambda _: None)
-    events.drop([NVTX, RUNTIME])
-    names = con.execute(
-        "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'nsys_%'"
-    ).fetchall()
-    assert (NVTX.staged,) not in names
-    assert (NVTX.stored,) not in names
-    assert (RUNTIME.staged,) in names  # it has no rows, and translations name it
+    # what is dropped is gone, and the rest stays
+    events.drop(NVTX)
+    names = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert NVTX.stored not in names
+    assert RUNTIME.stored in names

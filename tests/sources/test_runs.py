@@ -22,19 +22,8 @@ from traceweave.sources.model import Process, Trace
 from traceweave.sources.ranks import RankRules
 from traceweave.store.database import open_database
 
-MINUTE, HOUR, YEAR = 60 * SECOND, 3600 * SECOND, 365 * 86_400 * SECOND
+HOUR = 3600 * SECOND
 MEAN_IT = "never woven together; choose one with --run N, or say --one-run if they are one"
-
-
-def test_windows_of_one_process_belong_together(tmp_path: Path) -> None:
-    for window in range(3):
-        at = (100 * window, 100 * window + 1)
-        for rank in range(2):
-            write(tmp_path / f"r{rank}_w{window}.json", at, rank=rank, pid=50 + rank, host="a")
-    found = look(tmp_path)
-    assert [(s.trace.path.name, len(found.runs)) for s in found.sources] == [
-        (f"r{rank}_w{window}.json", 1) for rank in range(2) for window in range(3)
-    ]
 
 
 def test_two_files_that_claim_a_rank_for_overlapping_times_are_an_error(tmp_path: Path) -> None:
@@ -86,52 +75,20 @@ def test_different_world_sizes_are_different_runs(tmp_path: Path) -> None:
     assert len(look(tmp_path, one_run=True).sources) == 2
 
 
-@pytest.mark.parametrize("apart", [60, 3000])
-def test_clocks_of_hosts_may_be_minutes_apart(tmp_path: Path, apart: int) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
-    write(tmp_path / "b.json", (apart, apart + 2), rank=1, pid=1, host="b")
-    assert ranks_of(look(tmp_path)) == {"a.json": [0], "b.json": [1]}
-
-
-@pytest.mark.parametrize(
-    ("apart", "words"), [(5 * 3600, "5.0 hours"), (9 * 86_400, "9 days"), (10**8, "3.2 years")]
-)
-def test_recordings_hours_apart_without_a_process_in_common_are_two_runs(
-    tmp_path: Path, apart: int, words: str
+@cases
+def test_times_and_processes_tell_runs_apart(
+    tmp_path: Path, files: str, reason: str | None
 ) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
-    write(tmp_path / "b.json", (apart + 2, apart + 4), rank=1, pid=1, host="b")
-    with pytest.raises(InputError, match=rf"recorded {words} apart, with no process in common"):
-        look(tmp_path)
-
-
-def test_windows_hours_apart_are_one_run_if_they_share_a_process(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1, host="a")
-    write(tmp_path / "b.json", (18_000, 18_002), rank=0, pid=1, host="a")
-    write(tmp_path / "c.json", (18_000, 18_002), rank=1, pid=2, host="a")
-    assert list(ranks_of(look(tmp_path))) == ["a.json", "b.json", "c.json"]
-
-
-def test_the_same_process_id_years_later_is_another_process(tmp_path: Path) -> None:
-    for name, start in (("a", 0), ("b", 10**8)):
-        for rank in range(2):
-            write(tmp_path / f"{name}{rank}.json", (start, start + 2), rank=rank, pid=7 + rank)
-    with pytest.raises(InputError, match="rank 0 is claimed by two processes"):
-        look(tmp_path)
-
-
-def test_clocks_that_count_from_a_boot_are_beside_those_of_the_wall(tmp_path: Path) -> None:
-    write(tmp_path / "boot.json", (-1_699_990_000, -1_699_980_000), rank=0, pid=1)
-    write(tmp_path / "later.json", (-1_600_000_000, -1_599_990_000), rank=1, pid=2)
-    write(tmp_path / "wall.json", (0, 2), rank=2, pid=3)
-    assert len(look(tmp_path).sources) == 3
-
-
-def test_a_trace_between_the_windows_of_others_is_of_their_run(tmp_path: Path) -> None:
-    write(tmp_path / "a.json", (0, 2), rank=0, pid=1)
-    write(tmp_path / "b.json", (9000, 9002), rank=1, pid=2)
-    write(tmp_path / "c.json", (18_000, 18_002), rank=0, pid=1)
-    assert len(look(tmp_path).sources) == 3
+    """Files as NAME:BEGIN:RANK:PID:HOST, each 2 s long."""
+    for name, begin, rank, pid, host in (file.split(":") for file in files.split()):
+        at = (int(begin), int(begin) + 2)
+        write(tmp_path / f"{name}.json", at, rank=int(rank), pid=int(pid), host=host or None)
+    if reason is None:
+        names = sorted(file.partition(":")[0] + ".json" for file in files.split())
+        assert sorted(ranks_of(look(tmp_path))) == names
+    else:
+        with pytest.raises(InputError, match=reason):
+            look(tmp_path)
 
 
 @cases
@@ -192,13 +149,13 @@ def changed(source: Path, target: Path, change: Change) -> None:
     target.write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
 
 
-def ranks_and_change(folder: Path, target: Path, change: Change, *, also: bool = False) -> None:
-    """Copy the files of a folder, the second half of them changed, or `also` all of them."""
+def ranks_and_change(folder: Path, target: Path, change: Change) -> None:
+    """Copy the files of a folder, the second half of them changed."""
     files = sorted(folder.iterdir())
     for number, file in enumerate(files):
-        if also or number < len(files) // 2:
+        if number < len(files) // 2:
             shutil.copy(file, target)
-        if also or number >= len(files) // 2:
+        else:
             changed(file, target / f"changed_{file.name}", change)
 
 
@@ -225,23 +182,6 @@ def test_real_ranks_hours_apart_are_two_runs(corpus: Path, tmp_path: Path) -> No
     assert "run 2: ranks 2, 3 of 4, started 2023-11-03 01:41:00 UTC" in said
     assert found(tmp_path, run=2) == [2, 3]
     assert found(tmp_path, one_run=True) == [0, 1, 2, 3]
-
-
-def test_real_ranks_minutes_apart_are_one_run(corpus: Path, tmp_path: Path) -> None:
-    ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(40 * MINUTE))
-    assert found(tmp_path) == [0, 1, 2, 3]
-
-
-@nightly
-def test_real_windows_of_the_same_processes_are_one_run(corpus: Path, tmp_path: Path) -> None:
-    ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(6 * HOUR), also=True)
-    assert found(tmp_path) == [0, 0, 1, 1, 2, 2, 3, 3]
-
-
-def test_the_same_job_years_later_is_another_run(corpus: Path, tmp_path: Path) -> None:
-    ranks_and_change(corpus / "kineto" / "torchrec_4", tmp_path, later(2 * YEAR), also=True)
-    with pytest.raises(InputError, match=r"rank \d is claimed by two processes"):
-        found(tmp_path)
 
 
 @nightly

@@ -33,7 +33,8 @@ def steps(path: Path, names: list[str], step_range: str | None) -> list[tuple[in
         create_tables(con)
         nsys.load(con, trace, 1, lambda _: None)
         return con.execute(
-            "SELECT step, start_local_ns // 100, source FROM base.steps ORDER BY 1"
+            "SELECT step, start_local_ns // 100, concat_ws(' ', source, kind) FROM base.steps"
+            " ORDER BY 1"
         ).fetchall()
 
 
@@ -45,19 +46,11 @@ def test_steps_as_runs_usually_mark_them(
     assert steps(tmp_path, names, None) == expected
 
 
-def test_the_user_names_the_ranges_of_steps(tmp_path: Path) -> None:
-    """The last number in what the expression matches counts, and nothing else is a step."""
-    names = ["gpu0 batch 16 end", "step 1", "gpu0 batch 17 end", "gpu0 batch 17"]
-    assert steps(tmp_path, names, r"batch \d+ end") == [(16, 0, "nvtx"), (17, 2, "nvtx")]
-
-
-def test_ranges_without_numbers_are_counted(tmp_path: Path) -> None:
-    names = ["train", "eval", "train", "train"]
-    assert steps(tmp_path, names, "^train$") == [(0, 0, "nvtx"), (1, 2, "nvtx"), (2, 3, "nvtx")]
-
-
-def test_an_expression_that_matches_nothing_leaves_no_steps(tmp_path: Path) -> None:
-    assert steps(tmp_path, ["step 1", "step 2"], "epoch") == []
+@cases
+def test_the_user_names_the_ranges_of_steps(
+    tmp_path: Path, names: list[str], step_range: str, expected: list[tuple[int, int, str]]
+) -> None:
+    assert steps(tmp_path, names, step_range) == expected
 
 
 @cases

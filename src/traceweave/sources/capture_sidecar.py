@@ -15,8 +15,9 @@ import duckdb
 import orjson
 
 from traceweave.errors import InputError
-from traceweave.sources.captured import MOST_RANK, is_within, parse_captured, store_captured
+from traceweave.sources.captured import parse_captured, store_captured
 from traceweave.sources.model import Loaded, Process, Report, Trace
+from traceweave.sources.values import MOST_RANK, mapping, text, whole
 
 _FIRST = b'{"traceweave":'
 _MOST_BYTES = 64 << 20
@@ -34,7 +35,6 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
         InputError: it is damaged, or larger than any is.
     """
     told = _read(path)
-    version = told.get("version")
     return Trace(
         path=path,
         format="capture",
@@ -42,15 +42,15 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
         processes=(
             Process(
                 key=0,
-                rank=_number(told.get("rank")),
+                rank=whole(told.get("rank"), MOST_RANK),
                 rank_source="traceweave.capture",
-                world_size=_number(told.get("world_size")) or None,
+                world_size=whole(told.get("world_size"), MOST_RANK) or None,
                 host=parse_captured(told).host,
-                pid=_number(told.get("pid")),
+                pid=whole(told.get("pid"), MOST_RANK),
             ),
         ),
         producer="traceweave.capture",
-        producer_version=version if isinstance(version, str) else None,
+        producer_version=text(told.get("version")),
         beside=True,
     )
 
@@ -77,8 +77,4 @@ def _read(path: Path) -> dict[str, Any]:
         told = orjson.loads(path.read_bytes())["traceweave"]
     except (orjson.JSONDecodeError, LookupError, TypeError) as error:
         raise InputError(f"{path}: is damaged ({error}); copy it again") from error
-    return told if isinstance(told, dict) else {}
-
-
-def _number(value: object) -> int | None:
-    return value if is_within(value, MOST_RANK) else None
+    return mapping(told)

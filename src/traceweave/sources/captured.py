@@ -8,14 +8,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
-from typing import Any, TypeGuard
+from typing import Any
 
 import duckdb
 
+from traceweave.sources.batches import insert_all
+from traceweave.sources.values import LATEST_NS, MOST_RANK, listed, mapping, text, whole, wholes
+
 _MOST_EXCHANGES = 100_000
 _MOST_ENTRIES = 10_000
-_LATEST_NS = 4 * 10**18
-MOST_RANK = 2**31 - 1
 UNPROFILED = "unprofiled_step_ns"
 """How long a step took before the profiler was made ready."""
 
@@ -79,69 +80,47 @@ def store_captured(
         ):
             rows[table] += [of_rank | asdict(entry) for entry in entries]
     for table, found in rows.items():
-        if found:
-            con.execute(
-                f"INSERT INTO {table} BY NAME SELECT unnest($1, recursive := true)", [found]
-            )
+        insert_all(con, table, found)
 
 
 def parse_captured(value: object) -> Captured:
     """Read the value of the top level's key `traceweave`; what is damaged is left out."""
-    if not isinstance(value, dict):
-        return Captured()
-    host = value.get("host")
-    exchanges = islice(_exchanges(value.get("probes")), _MOST_EXCHANGES)
+    told = mapping(value)
     settings = chain(
-        _measured(value.get(UNPROFILED)),
-        _settings("version", value.get("versions")),
-        _settings("switch", value.get("switches")),
+        _measured(told.get(UNPROFILED)),
+        _settings("version", told.get("versions")),
+        _settings("switch", told.get("switches")),
     )
     return Captured(
-        host if isinstance(host, str) and host else None,
-        tuple(exchanges),
-        tuple(islice(_roles(value.get("groups")), _MOST_ENTRIES)),
+        text(told.get("host")),
+        tuple(islice(_exchanges(told.get("probes")), _MOST_EXCHANGES)),
+        tuple(islice(_roles(told.get("groups")), _MOST_ENTRIES)),
         tuple(islice(settings, _MOST_ENTRIES)),
     )
 
 
 def _roles(groups: object) -> Iterator[GroupRole]:
-    for group in groups if isinstance(groups, list) else []:
-        found = group if isinstance(group, dict) else {}
-        name, ranks, role = found.get("name"), found.get("ranks"), found.get("role")
-        if isinstance(name, str) and isinstance(role, str) and role and _are_ranks(ranks):
+    for group in map(mapping, listed(groups)):
+        name, role, ranks = group.get("name"), text(group.get("role")), wholes(group.get("ranks"))
+        if isinstance(name, str) and role is not None and ranks is not None:
             yield GroupRole(name, sorted(ranks), role)
 
 
 def _settings(kind: str, told: object) -> Iterator[Setting]:
-    for name, value in told.items() if isinstance(told, dict) else ():
+    for name, value in mapping(told).items():
         if isinstance(value, str):
             yield Setting(kind, name, value)
 
 
 def _measured(step_ns: object) -> Iterator[Setting]:
-    if is_within(step_ns, _LATEST_NS) and step_ns > 0:
-        yield Setting("measured", UNPROFILED, str(step_ns))
+    if (length := whole(step_ns, LATEST_NS, least=1)) is not None:
+        yield Setting("measured", UNPROFILED, str(length))
 
 
 def _exchanges(probes: object) -> Iterator[Exchange]:
-    for meeting, of_peer in enumerate(probes if isinstance(probes, list) else []):
-        found = of_peer if isinstance(of_peer, dict) else {}
-        peer, times = found.get("peer"), found.get("times")
-        for one in times if isinstance(times, list) else []:
-            if is_within(peer, MOST_RANK) and _are_times(one):
-                yield Exchange(peer, meeting, *one)
-
-
-def _are_ranks(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(is_within(rank, MOST_RANK) for rank in value)
-
-
-def _are_times(value: object) -> TypeGuard[list[int]]:
-    if not isinstance(value, list) or len(value) != 4:
-        return False
-    return all(is_within(time, _LATEST_NS) for time in value)
-
-
-def is_within(value: object, most: int) -> TypeGuard[int]:
-    """Tell whether a value is a number from 0 to `most`."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+    for meeting, of_peer in enumerate(map(mapping, listed(probes))):
+        peer = whole(of_peer.get("peer"), MOST_RANK)
+        for one in listed(of_peer.get("times")):
+            times = wholes(one, LATEST_NS) or []
+            if peer is not None and len(times) == 4:
+                yield Exchange(peer, meeting, *times)

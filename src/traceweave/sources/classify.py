@@ -113,8 +113,8 @@ def _ask(
     for table in tables:
         if not left:
             break
-        subjects = {name: getattr(names[name], _TABLES[table]) for name in left}
-        for name, class_ in _answers(con, table, subjects):
+        subjects = [getattr(names[name], _TABLES[table]) for name in left]
+        for name, class_ in con.execute(_question(table), [list(left), subjects]).fetchall():
             if class_ != "no":
                 category = "communication" if table == "communication" else "compute"
                 told[name] = (category, class_)
@@ -122,15 +122,9 @@ def _ask(
     return told
 
 
-def _answers(
-    con: duckdb.DuckDBPyConnection, table: str, subjects: dict[str, str]
-) -> list[tuple[str, str]]:
-    """Return the names that a table of the vocabulary knows, with their classes."""
-    return con.execute(_question(table), [list(subjects), list(subjects.values())]).fetchall()
-
-
 @cache
 def _question(table: str) -> str:
+    """Return what asks a table of the vocabulary which names it knows, and their classes."""
     class_ = with_names(f"{{{{ names('{table}', 'subject') }}}}")
     return (
         "WITH asked AS (SELECT unnest($1::VARCHAR[]) AS name, unnest($2::VARCHAR[]) AS subject)"

@@ -6,7 +6,7 @@ GPU and host ops, calls `link`, stages its collectives, and calls `finish`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 
 import duckdb
@@ -14,23 +14,8 @@ import duckdb
 from traceweave.sources.classify import classify, reclassify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
+from traceweave.store.rows import insert_rows
 from traceweave.vocabulary import script
-
-_RANK_FIELDS = {
-    "source_id": "INTEGER",
-    "rank": "INTEGER",
-    "rank_source": "VARCHAR",
-    "host": "VARCHAR",
-    "pid": "BIGINT",
-    "device": "INTEGER",
-    "gpu_name": "VARCHAR",
-    "gpu_names": "STRUCT(device INTEGER, name VARCHAR)[]",
-    "world_size": "INTEGER",
-    "backend": "VARCHAR",
-    "nccl_version": "VARCHAR",
-    "base_ns": "BIGINT",
-    "recording": "INTEGER",
-}
 
 _script = partial(script, __package__)
 
@@ -84,26 +69,14 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
 
 
 def _stage_ranks(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
-    ranks = [
+    insert_rows(con, "new_ranks", (
         {
-            **vars(process),
+            **{name: value for name, value in vars(process).items() if name != "key"},
             "source_id": source_id,
-            "gpu_names": _as_structs(process.gpu_names),
+            "gpu_names": [{"device": number, "name": name} for number, name in process.gpu_names],
             "base_ns": trace.base_ns,
         }
         for source_id, trace in traces.items()
         for process in trace.processes
         if process.rank is not None
-    ]
-    columns = [
-        f"unnest(${position}::{type_}[]) AS {name}"
-        for position, (name, type_) in enumerate(_RANK_FIELDS.items(), 1)
-    ]
-    con.execute(
-        f"CREATE OR REPLACE TEMP TABLE new_ranks AS SELECT {', '.join(columns)}",
-        [[rank[name] for rank in ranks] for name in _RANK_FIELDS],
-    )
-
-
-def _as_structs(gpu_names: Iterable[tuple[int, str]]) -> list[dict[str, object]]:
-    return [{"device": device, "name": name} for device, name in gpu_names]
+    ))  # fmt: skip

@@ -101,17 +101,13 @@ def _keep(results: Iterable[Source | Broken], broken: list[Broken]) -> list[Sour
     return [result for result in results if isinstance(result, Source)]
 
 
-def _with_ranks(sources: Sequence[Source], rules: RankRules) -> tuple[list[Trace], list[str]]:
-    return assign_ranks([source.trace for source in sources], rules)
-
-
 def _head_says_all(sources: Sequence[Source], rules: RankRules) -> bool:
     """Tell whether what files begin with is enough: no two claim a rank, nothing speaks against one
     run, and no ranks are missing that a file may hold beyond its beginning, merged into it.
     """
-    traces, _ = _with_ranks(sources, rules)
+    traces, _ = assign_ranks([source.trace for source in sources], rules)
     ranks = {process.rank for trace in traces for process in trace.processes}
-    sizes = (process.world_size or 1 for trace in traces for process in trace.processes)
+    sizes = {size for trace in traces for size in trace.world_sizes}
     return are_distinct(traces) and len(ranks) >= max(sizes, default=1)
 
 
@@ -127,7 +123,7 @@ def _settle(
 
     What is of a job as a whole tells by its processes alone of which, so it goes with each run.
     """
-    traces, notes = _with_ranks(sources, rules)
+    traces, notes = assign_ranks([source.trace for source in sources], rules)
     of_jobs = [trace for trace in traces if trace.beside and not trace.processes]
     runs = split_runs([trace for trace in traces if trace not in of_jobs] or of_jobs, one_run)
     chosen = choose_run(runs, number)
@@ -169,8 +165,8 @@ def _note_copies(traces: Sequence[Trace]) -> Iterator[str]:
 
 def _order(source: Source) -> tuple[bool, list[int], int, Path]:
     """Order sources by rank and time, those of no rank last."""
-    ranks = sorted(p.rank for p in source.trace.processes if p.rank is not None)
-    return (not ranks, ranks, source.trace.first_ns or 0, source.trace.path)
+    trace = source.trace
+    return (not trace.ranks, trace.ranks, trace.first_ns or 0, trace.path)
 
 
 def _probe(
@@ -185,9 +181,8 @@ def _probe(
                 format_, read_from = candidate.format, candidate.path
             trace = format_.probe(read_from, trust_packed, False)
             if read_from != candidate.path:
-                size = candidate.path.stat().st_size
-                trace = replace(trace, path=candidate.path, size_bytes=size)
-            return Source(trace, format_, read_from)
+                trace = replace(trace, size_bytes=candidate.path.stat().st_size)
+            return Source(replace(trace, path=candidate.path), format_, read_from)
     except BadFileError as error:
         return _broken(candidate.path, candidate.format, error)
 

@@ -157,17 +157,17 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
         return _classify_folder(path, formats)
     if not stat.S_ISREG(status.st_mode):
         return PassedOver(path, "not a regular file")
-    name = path.name.lower()
     if is_report(path):
         return Candidate(path, None)
-    meant = name.endswith(TRACE_SUFFIXES)
+    named = format_by_name(path.name)
+    meant = path.name.lower().endswith(TRACE_SUFFIXES)
     try:
         head = read_head(path, HEAD_BYTES)
     except OSError as error:
-        return Broken(path, format_by_name(name), f"cannot be opened: {error.strerror}")
+        return Broken(path, named, f"cannot be opened: {error.strerror}")
     except InputError as error:
         reason = str(error).removeprefix(f"{path}: ")
-        return Broken(path, format_by_name(name), reason) if meant else PassedOver(path, reason)
+        return Broken(path, named, reason) if meant else PassedOver(path, reason)
     try:
         with fails_alone(path):
             for format_ in formats:
@@ -175,8 +175,9 @@ def _classify(path: Path, status: os.stat_result, formats: Sequence[Format]) -> 
                     to_copy = isinstance(path, Elsewhere) and head.startswith(SQLITE_MAGIC)
                     return Candidate(path, None if to_copy else format_)
     except BadFileError as error:
-        return Broken(path, format_by_name(name), f"cannot be read: {error.message}")
-    return _explain(path, head, meant)
+        return Broken(path, named, f"cannot be read: {error.message}")
+    reason, meant = _why_not(path, head, meant)
+    return Broken(path, named, reason) if meant else PassedOver(path, reason)
 
 
 def is_trace(path: Path, format_name: str) -> bool:
@@ -200,13 +201,6 @@ def _classify_folder(path: Path, formats: Sequence[Format]) -> Found:
             if format_.recognize(path, b""):
                 return Candidate(path, format_)
     return PassedOver(path, "a folder that cannot be searched")
-
-
-def _explain(path: Path, head: bytes, meant: bool) -> Found:
-    """Say why a file that no format recognized is left out."""
-    format_ = format_by_name(path.name)
-    reason, meant = _why_not(path, head, meant)
-    return Broken(path, format_, reason) if meant else PassedOver(path, reason)
 
 
 def _why_not(path: Path, head: bytes, meant: bool) -> tuple[str, bool]:

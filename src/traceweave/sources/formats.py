@@ -35,7 +35,9 @@ class Format(Protocol):
     def load(
         self, con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report, /
     ) -> Loaded:
-        """Fill the base tables of `con` from the file."""
+        """Fill the base tables of `con` from the file. If it raises, rows of that source_id may be
+        there already; the caller removes them.
+        """
 
 
 @runtime_checkable

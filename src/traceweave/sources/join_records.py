@@ -63,17 +63,13 @@ def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     con.execute(_COMPLETE_GROUPS)
     con.execute(script(__package__, "join_records.sql"))
     wanting = "FROM base.collective_calls WHERE seq IS NULL AND op NOT IN ('send', 'recv')"
-    before = _count(con, f"SELECT count(*) {wanting}")
+    inferred = "FROM base.inferences WHERE evidence = 'flight recorder'"
+    ((before, found),) = con.execute(
+        f"SELECT (SELECT count(*) {wanting}), (SELECT count(*) {inferred})"
+    ).fetchall()
     if not before:
         return ()
-    found = _count(con, "SELECT count(*) FROM base.inferences WHERE evidence = 'flight recorder'")
     return (
         f"flight recorder dumps tell the group and number of {words.count(found)} of"
         f" {words.count(before)} collectives whose trace does not",
     )
-
-
-def _count(con: duckdb.DuckDBPyConnection, query: str) -> int:
-    row = con.execute(query).fetchone()
-    assert row is not None
-    return int(row[0])

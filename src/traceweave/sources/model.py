@@ -1,20 +1,9 @@
 """What the formats and the rest of the program say to each other about trace files.
 
-A format (kineto, nsys, capture_sidecar, flight_recorder, nccl_logs, nccl_inspector) offers three
-functions:
-
-- `recognize(path, head) -> bool`: is this file mine? `head` is its first bytes, unpacked if gzip.
-- `probe(path, trust_packed, with_times) -> Trace`: what is in it, without parsing all events; its
-  time range only if asked for. Refuses a gzip bomb, unless it is trusted, or has `load` do so.
-- `load(con, trace, source_id, report) -> Loaded`: fill the base tables of `con` from it. If it
-  raises, rows of that source_id may be there already; the caller removes them.
-
-It may offer `load_together(con, files) -> list[Loaded]` for files that have no rank in common: the
-same in fewer statements, which is faster where they are small.
-
-`load` depends on the file alone and writes to the connection alone, so it runs in a thread here
-and could run on another machine. It fills the staging tables of staging.sql and calls
-`derive.finish`, which links and nests the events the same way for every format.
+What a format offers is in formats.py. Its `load` depends on the file alone and writes to the
+connection alone, so it runs in a thread here and could run on another machine. It fills the staging
+tables of staging.sql and calls `derive.finish`, which links and nests the events the same way for
+every format.
 """
 
 from __future__ import annotations
@@ -122,6 +111,16 @@ class Trace:
         """Its processes that have a rank."""
         return {process.rank: process for process in self.processes if process.rank is not None}
 
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks of its processes, ascending."""
+        return sorted(process.rank for process in self.processes if process.rank is not None)
+
+    @property
+    def world_sizes(self) -> set[int]:
+        """What its processes say of how many ranks there are."""
+        return {p.world_size for p in self.processes if p.world_size is not None}
+
     @cached_property
     def stated(self) -> Mapping[str, frozenset[str]]:
         """What it says of things that a job has once, by what they are."""
@@ -130,7 +129,7 @@ class Trace:
         nccl = {p.nccl_version for p in of} if self.format != "nsys" else set()
         gpus = {p.gpu_name for p in of} | {name for p in of for _, name in p.gpu_names}
         stated = {
-            "world size": {str(p.world_size) for p in of if p.world_size is not None},
+            "world size": {str(size) for size in self.world_sizes},
             "GPU model": {name.removeprefix("NVIDIA ") for name in gpus if name is not None},
             "NCCL version": {version for version in nccl if version is not None},
         }

@@ -84,9 +84,8 @@ def twins(one: Trace, other: Trace) -> Iterator[tuple[Process, Process]]:
     """
     if _record(one) != _record(other):
         return
-    for rank, process in one.by_rank.items():
-        if rank in other.by_rank:
-            yield process, other.by_rank[rank]
+    for rank in sorted(one.by_rank.keys() & other.by_rank.keys()):
+        yield one.by_rank[rank], other.by_rank[rank]
 
 
 def claims(traces: Sequence[Trace]) -> Iterator[tuple[Trace, Process]]:
@@ -141,12 +140,12 @@ def _span(trace: Trace) -> tuple[int, int] | None:
 
 def _all_at_one_time(traces: Sequence[Trace]) -> bool:
     """Tell whether no hours lie between recordings but those between windows of processes."""
-    windows: list[set[int | None]] = []
+    windows: list[set[int]] = []
     until = 0
     dated = [(span, trace) for trace in traces if (span := _span(trace)) is not None]
     for (first, last), trace in sorted(dated, key=lambda pair: pair[0]):
         if first > until + MOST_CLOCK_ERROR_NS:
             windows.append(set())
-        windows[-1] |= {process.rank for process in trace.processes} - {None}
+        windows[-1].update(trace.ranks)
         until = max(until, last)
     return all(one & other for one, other in pairwise(windows))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from traceweave.errors import InputError, UsageError
-from traceweave.sources.model import Process, Trace
+from traceweave.sources.model import Trace
 from traceweave.words import folded, name_ranks, plural
 
 RANK_IN_NAME = re.compile(
@@ -66,23 +66,22 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
     notes: list[str] = []
     _check_all_used(rules, traces)
     nobodys = [trace for trace in traces if not trace.processes]
-    beside = [_by_user(trace, rules, notes) for trace in traces if trace.beside and trace.processes]
+    told = [_by_user(trace, rules, notes) for trace in traces if trace.processes]
+    beside = [trace for trace in told if trace.beside]
     beside = [_by_end_of_name(trace, below) for trace, below in _with_names(beside)]
-    assigned = [
-        _by_user(trace, rules, notes) for trace in traces if trace.processes and not trace.beside
-    ]
+    assigned = [trace for trace in told if not trace.beside]
     if len(assigned) > 1:
         assigned = [_without_guess(trace) for trace in assigned]
     assigned = [_by_name(trace, below, notes) for trace, below in _with_names(assigned)]
     assigned = _by_number(assigned, nobodys, notes)
     assigned = _lone_trace(assigned, notes)
     notes += [
-        f"{trace.path.name}: {name_ranks(_ranks(trace))} taken from the"
+        f"{trace.path.name}: {name_ranks(trace.ranks)} taken from the"
         f" {trace.processes[0].rank_source}; --rank {trace.path.name}=N,... overrides it"
         for trace in assigned
         if any((p.rank_source or "").startswith(ORDER) for p in trace.processes)
     ]
-    lacking = [trace for trace in [*assigned, *beside] if not has_rank(trace)]
+    lacking = [trace for trace in [*assigned, *beside] if not trace.by_rank]
     if lacking:
         missing = [trace.path.name for trace in lacking]
         known = "".join(f"{missing[0]}: {note}; " for note in lacking[0].notes)
@@ -92,11 +91,6 @@ def assign_ranks(traces: Sequence[Trace], rules: RankRules) -> tuple[list[Trace]
             " in the path is the rank"
         )
     return assigned + beside + nobodys, notes
-
-
-def has_rank(trace: Trace) -> bool:
-    """Tell whether a process of the trace has a rank."""
-    return any(process.rank is not None for process in trace.processes)
 
 
 def rank_in_name(names: Sequence[str]) -> int | None:
@@ -119,7 +113,7 @@ def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
             raise InputError(
                 f"{trace.path}: --rank-from finds {match[1]!r} there, which is not a number"
             )
-        own = _ranks(trace)
+        own = trace.ranks
         if own and own != [int(match[1])]:
             notes.append(
                 f"{trace.path.name}: the trace itself says {name_ranks(own)},"
@@ -127,11 +121,6 @@ def _by_user(trace: Trace, rules: RankRules, notes: list[str]) -> Trace:
             )
         return _number(trace, (int(match[1]),), "--rank-from")
     return trace
-
-
-def _ranks(trace: Trace) -> list[int]:
-    """Return the ranks of a trace's processes, ascending."""
-    return sorted(process.rank for process in trace.processes if process.rank is not None)
 
 
 def _without_guess(trace: Trace) -> Trace:
@@ -143,7 +132,7 @@ def _without_guess(trace: Trace) -> Trace:
 
 
 def _number(trace: Trace, ranks: tuple[int, ...], source: str) -> Trace:
-    processes = [p for p in trace.processes if p.rank is not None] or list(trace.processes)
+    processes = list(trace.by_rank.values()) or list(trace.processes)
     if len(ranks) != len(processes):
         raise InputError(
             f"{trace.path}: holds {plural(len(processes), 'process', 'processes')}, {source} gives"
@@ -193,8 +182,7 @@ def _by_name(trace: Trace, names: tuple[str, ...], notes: list[str]) -> Trace:
     rank = rank_in_name([name.removeprefix(f"{trace.processes[0].host}_") for name in names])
     if rank is None:
         return trace
-    own = _ranks(trace)
-    if own:
+    if own := trace.ranks:
         if rank not in own and trace.processes[0].rank_source not in ("--rank", "--rank-from"):
             notes.append(
                 f"{trace.path.name}: named as rank {rank}, but the trace itself says"
@@ -211,18 +199,16 @@ def _by_end_of_name(trace: Trace, names: tuple[str, ...]) -> Trace:
     """Return a record beside traces with the rank that its name says or ends with, or its folders
     say.
     """
-    if has_rank(trace):
+    if trace.by_rank:
         return trace
     name, *folders = names
     rank = rank_in_name([name])
     match = NUMBER_AT_END.search(name)
     if rank is None and match is not None and not _goes_on(name[: match.start()]):
         rank = int(match[1])
-    if rank is None:
-        rank = rank_in_name(folders)
-    if rank is None:
-        return trace
-    return trace.with_ranks({trace.processes[0].key: (rank, "file name")})
+    rank = rank_in_name(folders) if rank is None else rank
+    named = {} if rank is None else {trace.processes[0].key: (rank, "file name")}
+    return trace.with_ranks(named)
 
 
 def _goes_on(before: str) -> bool:
@@ -237,13 +223,13 @@ def _by_number(traces: list[Trace], nobodys: list[Trace], notes: list[str]) -> l
     """Number the traces by the one number that counts them all up, `nobodys` too, in otherwise
     equal names.
     """
-    if len(traces) < 2 or any(has_rank(t) or len(t.processes) != 1 for t in traces):
+    if len(traces) < 2 or any(t.by_rank or len(t.processes) != 1 for t in traces):
         return traces
     if len(_units(traces)) < len(traces):
         return traces  # windows of one process: the number counts them, not ranks
     numbers = counting_number([str(below) for below in _below_common([*traces, *nobodys])])
-    sizes = {trace.processes[0].world_size for trace in traces} - {None}
-    if numbers is None or any(size is not None and max(numbers) >= size for size in sizes):
+    sizes = set().union(*(trace.world_sizes for trace in traces))
+    if numbers is None or any(max(numbers) >= size for size in sizes):
         return traces
     notes.append(
         "ranks are taken from the number in which the file names differ"
@@ -282,30 +268,25 @@ def _padded(column: tuple[str, ...]) -> Iterator[bool]:
 
 def _lone_trace(traces: list[Trace], notes: list[str]) -> list[Trace]:
     """Number the processes of a trace that is alone, from 0."""
-    if any(has_rank(trace) for trace in traces) or len(_units(traces)) != 1:
+    if any(trace.by_rank for trace in traces) or len(_units(traces)) != 1:
         return traces
     count = len(traces[0].processes)
-    numbered = [
+    what = f"holds {count} processes: {name_ranks(range(count))}"
+    what = "is taken as rank 0" if count == 1 else what
+    notes.append(f"{traces[0].path.name}: no rank in the trace or its name; it {what}")
+    return [
         trace.with_ranks({p.key: (i, "only trace") for i, p in enumerate(trace.processes)})
         for trace in traces
     ]
-    what = (
-        "is taken as rank 0"
-        if count == 1
-        else f"holds {count} processes: {name_ranks(range(count))}"
-    )
-    notes.append(f"{traces[0].path.name}: no rank in the trace or its name; it {what}")
-    return numbered
 
 
 def _units(traces: Sequence[Trace]) -> set[tuple[object, ...]]:
     """Return one key per process that the traces may be of; windows of one process share theirs."""
 
     def key(trace: Trace) -> tuple[object, ...]:
-        first: Process | None = trace.processes[0] if len(trace.processes) == 1 else None
-        if first is None or first.pid is None:
-            return (trace.path,)
-        return (trace.path.parent, first.host, first.pid)
+        first = trace.processes[0]
+        alone = len(trace.processes) == 1 and first.pid is not None
+        return (trace.path.parent, first.host, first.pid) if alone else (trace.path,)
 
     return {key(trace) for trace in traces}
 

@@ -37,11 +37,11 @@ class Run:
     @property
     def ranks(self) -> list[int]:
         """Ranks in it, ascending."""
-        return sorted({p.rank for t in self.traces for p in t.processes if p.rank is not None})
+        return sorted({rank for trace in self.traces for rank in trace.ranks})
 
     def describe(self, root: str) -> str:
         """Return one line: number, ranks, world size, start, files as they lie below `root`."""
-        sizes = {p.world_size for t in self.traces for p in t.processes if p.world_size is not None}
+        sizes = set().union(*(trace.world_sizes for trace in self.traces))
         world = f" of {sizes.pop()}" if len(sizes) == 1 else ""
         names = sorted(relpath(trace.path, root) for trace in self.traces)
         more = f" and {len(names) - 2} more" if len(names) > 2 else ""
@@ -64,8 +64,12 @@ def split_runs(traces: Sequence[Trace], one_run: bool = False) -> list[Run]:
     runs: list[list[Trace]] = []
     for component in sorted(components, key=lambda group: min(map(_order, group))):
         for one, other in combinations(component, 2):
-            if conflict(one, other) is not None:
-                _refuse_mixture(one, other)
+            if (reason := conflict(one, other)) is not None:
+                raise InputError(
+                    f"{one.path} and {other.path} cannot be of one run ({reason}), and their times"
+                    " do not tell which other files go with which; give each run's files alone, or"
+                    " say --one-run if they are one"
+                )
         if runs and why_apart(runs[-1], component) is None:
             runs[-1].extend(component)
         else:
@@ -113,14 +117,6 @@ def _refuse_overlaps(traces: Sequence[Trace], one_run: bool) -> None:
                     " keep one of them, or say who is who with"
                     f" --rank {other.path.name}=N or --rank-from REGEX"
                 )
-
-
-def _refuse_mixture(one: Trace, other: Trace) -> None:
-    raise InputError(
-        f"{one.path} and {other.path} cannot be of one run ({conflict(one, other)}), and their"
-        " times do not tell which other files go with which; give each run's files alone, or say"
-        " --one-run if they are one"
-    )
 
 
 def _components(traces: Sequence[Trace]) -> list[list[Trace]]:
@@ -174,6 +170,4 @@ def _order(trace: Trace) -> tuple[int, str]:
 
 def _start(traces: Sequence[Trace]) -> str:
     starts = [trace.first_ns for trace in traces if trace.first_ns is not None]
-    if not starts:
-        return "at an unknown time"
-    return date_and_time(min(starts))
+    return date_and_time(min(starts)) if starts else "at an unknown time"

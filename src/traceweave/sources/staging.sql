@@ -36,3 +36,9 @@ CREATE OR REPLACE TEMP TABLE new_collective_calls (
     stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,
     evidence VARCHAR                                   -- 'metadata', 'nvtx', 'host op', 'name'
 );
+
+-- The processes that are ranks, as model.Process has them. Written by derive.py.
+CREATE OR REPLACE TEMP TABLE new_ranks (
+    source_id INTEGER, rank INTEGER, rank_source VARCHAR, recording INTEGER, world_size INTEGER, host VARCHAR, pid BIGINT, device INTEGER,
+    gpu_name VARCHAR, gpu_names STRUCT(device INTEGER, name VARCHAR)[], backend VARCHAR, nccl_version VARCHAR, base_ns BIGINT
+);

@@ -38,19 +38,6 @@ def is_packed(path: Path) -> bool:
         return file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
-def refuse_bomb(path: Path) -> None:
-    """Raise InputError for a gzip file that unpacks to an absurd size, by unpacking it once.
-
-    Deflate cannot pack more than 1032 times, so files below a megabyte pass without a look.
-    """
-    most = bomb_bytes(path)
-    if path.stat().st_size * 1032 <= most or not is_packed(path):
-        return
-    with path.open("rb") as file:
-        for _ in ByteStream(file, most_bytes=most).pieces():
-            pass
-
-
 def bomb_bytes(path: Path) -> int:
     """Return to how many bytes the file may unpack before it is taken for a gzip bomb."""
     return max(BOMB_BYTES, path.stat().st_size * BOMB_RATIO)
@@ -98,6 +85,22 @@ class ByteStream:
             if b"\0" in piece and ZEROS in piece:
                 self.damaged = self.damaged or ZEROED
             yield piece
+
+    def lines(self, longest: int, cut: Callable[[bytes], int] = len) -> Iterator[bytes]:
+        """Yield the lines of a text without their ends. Memory stays bounded: of one that is longer
+        than `longest` come pieces, each as far as `cut` says.
+        """
+        rest = b""
+        for piece in self.text():
+            whole, newline, rest = (rest + piece).rpartition(b"\n")
+            if newline:
+                yield from whole.split(b"\n")
+            while len(rest) > longest:
+                at = cut(rest)
+                yield rest[:at]
+                rest = rest[at:]
+        if rest:
+            yield rest
 
     def _raw(self) -> Iterator[bytes]:
         while piece := self._file.read(self._block_bytes):

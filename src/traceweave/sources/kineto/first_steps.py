@@ -29,7 +29,7 @@ _STEP = re.compile(
 )
 _START = re.compile(rb'"ts"\s*:\s*' + _TIME)
 _ON_DEVICE = re.compile(rb'"cat"\s*:\s*"(?:kernel|(?:gpu_)?mem|mtia_ccp)', re.I)
-"""The device's categories of categories.sql."""
+"""The device's categories of staging.sql."""
 
 PIECE_BYTES = 128 << 10
 """Events are sorted by time, but those of each thread and of the device for themselves, so of such

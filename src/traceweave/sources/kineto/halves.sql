@@ -1,6 +1,6 @@
 -- DeepEP's low latency kernels with receive hooks: an operation is a send half and a receive half, between which its data move and the
 -- stream computes. One row of new_collective_calls for both, from the start of the one to the end of the other.
--- Input: new_gpu_ops, classified, new_collective_calls, new_groups.
+-- Input: new_gpu_ops, classified, new_collective_calls, only_members.
 --
 -- No name tells a half from a whole. Whole operations have a stream of their own, halves run on that of the compute: so
 -- on one stream every run of equal kernels is pairs, and what computes runs inside of (nearly) all of them. That a scheduler of graphs
@@ -66,13 +66,7 @@ WHERE h.op_id = c.gpu_op_id;
 -- DeepEP works on a group of torch's, and ends of halves prove none: where all groups of several ranks have the same members, theirs.
 UPDATE new_collective_calls AS c
 SET group_ranks = g.ranks, group_size = len(g.ranks)
-FROM (
-    SELECT source_id, any_value(ranks) AS ranks
-    FROM new_groups
-    WHERE size IS DISTINCT FROM 1
-    GROUP BY source_id
-    HAVING count(ranks) = count(*) AND count(DISTINCT list_sort(ranks)) = 1
-) AS g
-WHERE c.receive_op_id IS NOT NULL AND c.group_name IS NULL AND g.source_id = source_of(c.gpu_op_id);
+FROM only_members AS g
+WHERE c.receive_op_id IS NOT NULL AND c.group_name IS NULL AND g.rank = c.rank;
 
 DELETE FROM new_collective_calls WHERE gpu_op_id IN (SELECT receive_op_id FROM halves);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +25,7 @@ from traceweave.sources.model import (
     Report,
     Trace,
 )
+from traceweave.store.rows import insert_rows
 from traceweave.store.schema import LEAST_PAUSE_NS
 from traceweave.vocabulary import script
 
@@ -95,12 +95,7 @@ class _Read:
 
 
 def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
-    """Fill the base tables of `con` with the events of `trace`.
-
-    Raises:
-        InputError: the file has no traceEvents array, unpacks to more than it may, or holds several
-            processes that nothing tells apart.
-    """
+    """Fill the base tables of `con` with the events of `trace`, as `load_together` does."""
     (loaded,) = load_together(con, [File(trace, source_id, report)])
     return loaded
 
@@ -124,16 +119,12 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     if con.execute(_TIMED_OPERATORS).fetchall():
         con.execute(_script("timed_operators.sql"))
     _part(con, read)
-    lanes = con.execute(
-        "SELECT source_id, lane, count(*), min(rowid) FROM new_events GROUP BY ALL"
+    seen = con.execute(
+        "SELECT source_id, count(*), min(rowid), list(DISTINCT lane) FROM new_events GROUP BY ALL"
     ).fetchall()
-    events = Counter[int]()
-    first_rows: dict[int, int] = {}
-    for source_id, _, count, first_row in lanes:
-        events[source_id] += count
-        first_rows[source_id] = min(first_row, first_rows.get(source_id, first_row))
-    _describe_sources(con, read, first_rows)
-    _sort(con, {lane for _, lane, _, _ in lanes})
+    events = {source_id: count for source_id, count, _, _ in seen}
+    _describe_sources(con, read, {source_id: first for source_id, _, first, _ in seen})
+    _sort(con, {lane for *_, lanes in seen for lane in lanes})
     if con.execute(_OVERLAID).fetchall():
         raise InputError(
             "its calls have the same correlation ids several times over, as where the traces of"
@@ -151,14 +142,10 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
 
 def _captured(read: Mapping[int, _Read]) -> Iterator[tuple[int, int, Captured]]:
     for source_id, of in read.items():
-        for process in of.trace.processes:
-            if process.rank is not None and _is_of(of, process):
-                yield process.rank, source_id, of.properties.captured
-
-
-def _is_of(of: _Read, process: Process) -> bool:
-    """Tell whether the top level is a process's: that of a merged file is the first one's."""
-    return len(of.trace.processes) == 1 or process.rank == of.properties.rank
+        for rank in of.trace.by_rank:
+            # the top level of a merged file is that of the first process
+            if len(of.trace.processes) == 1 or rank == of.properties.rank:
+                yield rank, source_id, of.properties.captured
 
 
 def _read(con: duckdb.DuckDBPyConnection, file: File) -> _Read:
@@ -199,40 +186,19 @@ def _part(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
 def _describe_sources(
     con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], first_rows: Mapping[int, int]
 ) -> None:
-    processes = [
-        (source_id, of, process)
-        for source_id, of in read.items()
-        for process in of.trace.processes or (Process(0),)
-    ]
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_source AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::INTEGER[]) AS part, unnest($3::INTEGER[]) AS rank,"
-        " unnest($4::INTEGER[]) AS world_size, unnest($5::BIGINT[]) AS base_ns,"
-        " unnest($6::BIGINT[]) AS first_op_id, unnest($7::BOOLEAN[]) AS is_merged",
-        [
-            [source_id for source_id, _, _ in processes],
-            [process.key for _, _, process in processes],
-            [process.rank for _, _, process in processes],
-            [process.world_size for _, _, process in processes],
-            [of.properties.base_ns for _, of, _ in processes],
+    insert_rows(con, "new_source", (
+        {
+            "source_id": n, "part": process.key, "rank": process.rank,
+            "world_size": process.world_size, "base_ns": of.properties.base_ns,
             # of the row 0
-            [n * OP_IDS_PER_SOURCE - first_rows.get(n, 0) for n, _, _ in processes],
-            [len(of.trace.processes) > 1 for _, of, _ in processes],
-        ],
-    )
-    groups = [(n, group) for n, of in read.items() for group in of.properties.groups]
-    con.execute(
-        "CREATE OR REPLACE TEMP TABLE new_groups AS SELECT unnest($1::INTEGER[]) AS source_id,"
-        " unnest($2::VARCHAR[]) AS name, unnest($3::VARCHAR[]) AS description,"
-        " unnest($4::INTEGER[][]) AS ranks, unnest($5::INTEGER[]) AS size",
-        [
-            [source_id for source_id, _ in groups],
-            [group.name for _, group in groups],
-            [group.description for _, group in groups],
-            [group.ranks for _, group in groups],
-            [group.size for _, group in groups],
-        ],
-    )
+            "first_op_id": n * OP_IDS_PER_SOURCE - first_rows.get(n, 0),
+            "is_merged": len(of.trace.processes) > 1,
+        }
+        for n, of in read.items()
+        for process in of.trace.processes or (Process(0),)
+    ))  # fmt: skip
+    groups = ((n, group) for n, of in read.items() for group in of.properties.groups)
+    insert_rows(con, "new_groups", ({"source_id": n, **vars(group)} for n, group in groups))
 
 
 def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:
@@ -255,22 +221,19 @@ def _account(
     con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read], events: Mapping[int, int]
 ) -> list[Loaded]:
     """Count what was read of each file, and what of it is in no table, by kind."""
-    lost: dict[int, list[Issue]] = {source_id: [] for source_id in read}
-    for source_id, kind, count, example in con.execute(_script("lost.sql")).fetchall():
-        lost[source_id].append(Issue(kind, count, _LOST[kind], example))
-    return [_loaded(of, events[n], lost[n]) for n, of in read.items()]
-
-
-def _loaded(of: _Read, events: int, issues: list[Issue]) -> Loaded:
-    unparsed = of.reading.unparsed
-    if unparsed.count:
-        kind = "damaged event"
-        issues.append(Issue(kind, unparsed.count, _LOST[kind], unparsed.example))
-    read = events + unparsed.count
-    return Loaded(
-        read,
-        read - sum(issue.count for issue in issues),
-        issues,
-        of.reading.damaged or of.properties.damaged,
-        of.reading.cut_short or of.properties.more_events,
-    )
+    lost = con.execute(_script("lost.sql")).fetchall()
+    lost += [
+        (n, "damaged event", of.reading.unparsed.count, of.reading.unparsed.example)
+        for n, of in read.items()
+        if of.reading.unparsed.count
+    ]
+    loaded = []
+    for n, of in read.items():
+        issues = [Issue(kind, count, _LOST[kind], eg) for m, kind, count, eg in lost if m == n]
+        count = events.get(n, 0) + of.reading.unparsed.count
+        loaded.append(Loaded(
+            count, count - sum(issue.count for issue in issues), issues,
+            of.reading.damaged or of.properties.damaged,
+            of.reading.cut_short or of.properties.more_events,
+        ))  # fmt: skip
+    return loaded

@@ -170,12 +170,8 @@ def part_events(
     Raises:
         InputError: nothing tells them apart, or two processes wrote into the file at once.
     """
-    pids = [
-        _Pid(*row)
-        for row in con.execute(
-            script(__package__, "parts.sql"), {"source_id": source_id}
-        ).fetchall()
-    ]
+    found = con.execute(script(__package__, "parts.sql"), {"source_id": source_id}).fetchall()
+    pids = [_Pid(*row) for row in found]
     issuing = {pid for source, pid, _ in con.execute(_OWNERS).fetchall() if source == source_id}
     owners = [pid for pid in pids if pid.pid in issuing]
     labels = {owner.label for owner in owners} - {None}
@@ -191,7 +187,8 @@ def part_events(
     if part_of is None:
         part_of = _by_pid(con, source_id, pids, owners)
     _store(con, source_id, pids, part_of)
-    return _parts(con, source_id, world_size, _firsts(owners, part_of))
+    first_of = {part_of[owner.pid]: owner for owner in reversed(owners)}
+    return _parts(con, source_id, world_size, [owner for _, owner in sorted(first_of.items())])
 
 
 def _processes(owners: Sequence[_Pid]) -> str:
@@ -276,13 +273,6 @@ def _shifted(pids: Sequence[_Pid], owners: Sequence[_Pid]) -> dict[str, str]:
     return near if 10 * apart < least and len(set(near.values())) == len(owners) else {}
 
 
-def _firsts(owners: Sequence[_Pid], part_of: Mapping[str, int]) -> list[_Pid]:
-    firsts: dict[int, _Pid] = {}
-    for owner in owners:
-        firsts.setdefault(part_of[owner.pid], owner)
-    return [firsts[number] for number in sorted(firsts)]
-
-
 def _store(
     con: duckdb.DuckDBPyConnection,
     source_id: int,
@@ -309,7 +299,6 @@ def _parts(
     owners: Sequence[_Pid],
 ) -> tuple[Part, ...]:
     evidence = con.execute(_EVIDENCE, {"source_id": source_id, "world_size": world_size}).fetchall()
-    labels = [owner.label for owner in owners]
     said = [_one(ranks) for _, ranks, _ in evidence[: len(owners)]]
     devices = [_one(devices) for _, _, devices in evidence[: len(owners)]]
     numbers = list(range(len(owners)))
@@ -317,12 +306,9 @@ def _parts(
     ranks, source = next(
         (known, source)
         for known, source in (
-            (_ranks_of_labels(labels), "label of the process"),
+            (_ranks_of_labels([owner.label for owner in owners]), "label of the process"),
             (said, "its collectives"),
-            (
-                devices if whole and set(devices) == set(numbers) else [],
-                f"{ORDER} devices",
-            ),
+            (devices if whole and {*devices} == {*numbers} else [], f"{ORDER} devices"),
             (numbers if whole else [], f"{ORDER} processes"),
             ([None] * len(owners), None),
         )

@@ -15,12 +15,7 @@ import orjson
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
 from traceweave.sources.unpack import ZEROS
-
-_MOST_INTEGER = 2**31 - 1
-"""Ranks, sizes and devices beyond are damage."""
-
-_LATEST_BASE_NS = 4 * 10**18
-"""The year 2096: base times beyond are damage, and sums with them could overflow."""
+from traceweave.sources.values import LATEST_NS, MOST_RANK, digits, listed, mapping, text, wholes
 
 _VERSIONS = {
     "cuda_runtime_version": "CUDA",
@@ -77,23 +72,20 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     included).
     """
     top, damaged = _top_level(head, tail)
-    info = _mapping(top.get("distributedInfo"))
-    base = _integer(top.get("baseTimeNanoseconds"), _LATEST_BASE_NS)
-    devices = top.get("deviceProperties")
-    host = _text(top.get("host_name"))
-    rank = _integer(info.get("rank"))
+    info = mapping(top.get("distributedInfo"))
+    host = text(top.get("host_name"))
+    rank = digits(info.get("rank"), MOST_RANK)
+    nccl_version = text(info.get("nccl_version"))
     captured = parse_captured(top.get("traceweave"))
     return Properties(
-        base_ns=base or 0,
+        base_ns=digits(top.get("baseTimeNanoseconds"), LATEST_NS) or 0,
         rank=rank,
         no_rank=_as_written(info.get("rank")) if rank is None else None,
-        world_size=_integer(info.get("world_size")) or None,
-        backend=_text(info.get("backend")),
-        nccl_version=None
-        if info.get("nccl_version") == "unknown"
-        else _text(info.get("nccl_version")),
+        world_size=digits(info.get("world_size"), MOST_RANK) or None,
+        backend=text(info.get("backend")),
+        nccl_version=None if nccl_version == "unknown" else nccl_version,
         groups=_groups(info.get("pg_config")),
-        gpu_names=_gpu_names(devices),
+        gpu_names=_gpu_names(top.get("deviceProperties")),
         versions=_versions(top),
         host=captured.host or (None if host == "removed" else host),
         captured=captured,
@@ -110,14 +102,14 @@ def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
     damaged = None
     if _EVENTS.search(tail):
         damaged = "it has another traceEvents array, which was not read"
-    text = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
-    if ZEROS in text:
-        return _recognized_keys(text), damaged or _SURROUNDINGS
-    valid = repair_event(text) if len(text) < _MOST_MENDED_BYTES else text
+    around = head.removeprefix(b"\xef\xbb\xbf") + (tail or b"]}")
+    valid: bytes | None = b"" if ZEROS in around else around
+    if valid and len(valid) < _MOST_MENDED_BYTES:
+        valid = repair_event(valid)
     try:
-        return _mapping(orjson.loads(valid or b"")), damaged
+        return mapping(orjson.loads(valid or b"")), damaged
     except orjson.JSONDecodeError:
-        return _recognized_keys(text), damaged or _SURROUNDINGS
+        return _recognized_keys(around), damaged or _SURROUNDINGS
 
 
 def _recognized_keys(text: bytes) -> dict[str, Any]:
@@ -137,65 +129,41 @@ def _recognized_keys(text: bytes) -> dict[str, Any]:
 
 def _groups(config: object) -> tuple[Group, ...]:
     groups = []
-    for entry in config if isinstance(config, list) else []:
-        name = _text(_mapping(entry).get("pg_name"))
-        if name is not None:
+    for entry in map(mapping, listed(config)):
+        if (name := text(entry.get("pg_name"))) is not None:
             ranks = _ranks(entry.get("ranks"))
-            size = _integer(entry.get("pg_size")) or (len(ranks) if ranks else None)
-            groups.append(Group(name, _text(entry.get("pg_desc")), ranks, size))
+            size = digits(entry.get("pg_size"), MOST_RANK) or (len(ranks) if ranks else None)
+            groups.append(Group(name, text(entry.get("pg_desc")), ranks, size))
     return tuple(groups)
 
 
 def _ranks(value: object) -> list[int] | None:
-    if isinstance(
-        value, str
-    ):  # on-demand captures write the list as text, cut to 30 items with an ellipsis
+    if isinstance(value, str):
+        # on-demand captures write the list as text, cut to 30 items with an ellipsis
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
             return None
-    ranks = [_integer(rank) for rank in value] if isinstance(value, list) else []
-    known = [rank for rank in ranks if rank is not None]
-    return sorted(known) if known and len(known) == len(ranks) else None
+    return sorted(wholes(value) or ()) or None
 
 
 def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:
-    named = []
-    for device in devices if isinstance(devices, list) else []:
-        properties = _mapping(device)
-        number, name = _integer(properties.get("id")), _text(properties.get("name"))
-        if number is not None and name is not None:
-            named.append((number, name))
-    return tuple(named)
+    named = (
+        (digits(d.get("id"), MOST_RANK), text(d.get("name"))) for d in map(mapping, listed(devices))
+    )
+    return tuple((number, name) for number, name in named if number is not None and name)
 
 
 def _versions(top: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the versions in the top level; CUDA's are 1000 * major + 10 * minor."""
     found = []
     for key, what in _VERSIONS.items():
-        if number := _integer(top.get(key)):
+        if number := digits(top.get(key), MOST_RANK):
             cuda = f"{number // 1000}.{number % 1000 // 10}"
             found.append((what, cuda if what.startswith("CUDA") else str(number)))
     return tuple(found)
 
 
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _integer(value: object, most: int = _MOST_INTEGER) -> int | None:
-    """Return a whole number from 0 to `most`, also if it is written as text."""
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        return None
-    return value if 0 <= value <= most else None
-
-
 def _as_written(value: object) -> str | None:
     """Return a value as the file has it, in short; None for null and where there is none."""
     return None if value is None else orjson.dumps(value).decode()[:_SHOWN_CHARACTERS]
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

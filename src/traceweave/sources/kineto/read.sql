@@ -1,10 +1,12 @@
 -- The event array -> new_events, one row per event, in file order (rowid). reader.py puts in the file's number, the pipes,
--- the columns and how times are read. Every event gets one lane, so that it is stored by exactly one statement (events.sql), or
+-- and how times are read. Every event gets one lane, so that it is stored by exactly one statement (events.sql), or
 -- counted by lost.sql. Times are still without the file's baseTimeNanoseconds: that may come after the array.
 
 INSERT INTO new_events BY NAME
 WITH json_events AS (
-    SELECT * FROM read_json([$pipes], format = 'array', columns = $columns, maximum_object_size = $max_bytes)
+    SELECT * FROM read_json([$pipes], format = 'array', columns = {
+        ph: 'VARCHAR', cat: 'VARCHAR', name: 'VARCHAR', pid: 'VARCHAR', tid: 'VARCHAR', id: 'VARCHAR', ts: '$time_type', dur: '$time_type', args: 'JSON'
+    }, maximum_object_size = $max_bytes)
 ),
 -- Outside these ranges (120 years around base time, 30 years of duration) a time is damage, and sums could overflow.
 timed AS (

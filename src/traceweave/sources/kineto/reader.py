@@ -39,13 +39,6 @@ EXACT_DOUBLE_US = 8_700_000_000_000
 
 _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 
-_STAGE = """
-CREATE OR REPLACE TEMP TABLE new_events (
-    source_id INTEGER, ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, id VARCHAR,
-    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR, part INTEGER DEFAULT 0
-)
-"""
-
 _READ = Template(script(__package__, "read.sql"))
 
 
@@ -60,18 +53,14 @@ class _Times:
     max_event_bytes: int
 
     def script(self, source_id: int, pipes: Sequence[int]) -> str:
-        fields = dict.fromkeys(("ph", "cat", "name", "pid", "tid", "id"), "VARCHAR")
-        fields |= {"ts": self.type, "dur": self.type, "args": "JSON"}
-        columns = ", ".join(f"{name}: '{type_}'" for name, type_ in fields.items())
+        of_time = {f"{t}_{unit}": getattr(self, unit).format(t)
+                   for t in ("ts", "dur") for unit in ("us", "ns")}  # fmt: skip
         return _READ.substitute(
+            of_time,
             source_id=source_id,
             pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
-            columns=f"{{{columns}}}",
+            time_type=self.type,
             max_bytes=self.max_event_bytes,
-            ts_us=self.us.format("ts"),
-            ts_ns=self.ns.format("ts"),
-            dur_us=self.us.format("dur"),
-            dur_ns=self.ns.format("dur"),
         )
 
 
@@ -108,10 +97,8 @@ class Reading:
 
 
 def stage_events(con: duckdb.DuckDBPyConnection) -> None:
-    """Create the empty temporary table `new_events`, whose `part` counts the processes of a file,
-    and the tables of what its categories stand for."""
-    con.execute(_STAGE)
-    con.execute(script(__package__, "categories.sql"))
+    """Create the empty staging tables, and those of what the categories of events stand for."""
+    con.execute(script(__package__, "staging.sql"))
 
 
 def read_events(

@@ -1,4 +1,4 @@
-"""From the bytes of a log to its messages, each with the process that wrote it.
+"""From the lines of a log to its messages, each with the process that wrote it.
 
 Processes that share a file cut into each other's lines, and what else goes to the same output does
 too: a message begins wherever NCCL's header does, and ends with the line or the next header.
@@ -7,7 +7,7 @@ too: a message begins wherever NCCL's header does, and ends with the line or the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 LONGEST_LINE = 1 << 20
@@ -42,22 +42,7 @@ class Message(NamedTuple):
     text: bytes
 
 
-def lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines without their ends. Memory stays bounded, however long one is."""
-    rest = b""
-    for piece in pieces:
-        whole, newline, rest = (rest + piece).rpartition(b"\n")
-        if newline:
-            yield from whole.split(b"\n")
-        while len(rest) > LONGEST_LINE:
-            cut = _word_end(rest)
-            yield rest[:cut]
-            rest = rest[cut:]
-    if rest:
-        yield rest
-
-
-def _word_end(text: bytes) -> int:
+def word_end(text: bytes) -> int:
     """Return where a line that is too long can be cut: before its last header, if there is one, and
     never inside the words by which messages are counted.
     """
@@ -83,20 +68,14 @@ def messages(line: bytes) -> Iterator[Message]:
     while info >= 0:
         after = info + len(_INFO)
         begin = max(end, info - _LONGEST_HEADER)
-        found = _last(line, begin, after)
-        if found is not None:
+        found = HEADER.search(line, begin, after)
+        if found is not None and found.end() == after:  # no two can end there
             if header is not None or found.start() > end:
                 yield Message(header, line[end : found.start()])
             is_whole = first is not None and first.end() == found.end()
             header, end = _header(found, is_whole), found.end()
         info = line.find(_INFO, after)
     yield Message(header, line[end:])
-
-
-def _last(line: bytes, begin: int, after: int) -> re.Match[bytes] | None:
-    """Return the header that ends at `after`: no two can, so the first that is found."""
-    found = HEADER.search(line, begin, after)
-    return found if found is not None and found.end() == after else None
 
 
 def _header(match: re.Match[bytes], is_whole: bool) -> Header:

@@ -12,6 +12,7 @@ from typing import Any
 
 from traceweave.sources.nccl_logs.lines import Header, messages
 from traceweave.sources.nccl_logs.records import (
+    FACTS,
     Begun,
     Call,
     Choice,
@@ -42,7 +43,7 @@ class Communicator:
     begun: Begun
     identity: str | None
     """The same in all processes of the communicator; None if the log does not tell."""
-    facts: dict[str, int | float | str] = field(default_factory=dict)
+    facts: Facts = field(default_factory=lambda: dict.fromkeys(FACTS))
 
 
 CallKey = tuple[Process, int | None, str, int, str, int]
@@ -51,6 +52,7 @@ ChoiceKey = tuple[Process, tuple[int, ...], Choice]
 """Process, communicators that it may be of (their numbers), what is run."""
 Seen = list[int]
 """How often, and the line of the first."""
+Row = dict[str, Any]
 
 
 class Log:
@@ -97,6 +99,36 @@ class Log:
         """Drop the calls and choices in memory, which were handed on."""
         self.calls, self.choices = {}, {}
 
+    def call_rows(self, source_id: int) -> list[Row]:
+        """Return the calls by the columns of base.nccl_calls."""
+        names = ("host", "pid", "number", "name", "count", "dtype", "bytes", "calls", "line")
+        return [
+            {"source_id": source_id, **dict(zip(names, (*process, *call, *seen), strict=True))}
+            for (process, *call), seen in self.calls.items()
+        ]
+
+    def choice_rows(self, source_id: int) -> list[Row]:
+        """Return the choices by the columns of base.nccl_choices."""
+        return [
+            {
+                "source_id": source_id, "host": host, "pid": pid, "numbers": list(numbers),
+                **vars(choice), "chosen": times, "line": line,
+            }
+            for ((host, pid), numbers, choice), (times, line) in self.choices.items()
+        ]  # fmt: skip
+
+    def communicator_rows(self, source_id: int) -> list[Row]:
+        """Return the communicators by the columns of base.nccl_communicators."""
+        return [
+            {
+                "source_id": source_id, "number": c.number, "host": c.process[0],
+                "pid": c.process[1], "identity": c.identity, "place": c.begun.place,
+                "size": c.begun.size, "device": c.begun.device,
+                "devices": self.devices.get(c.process), **c.facts,
+            }
+            for c in self.communicators
+        ]  # fmt: skip
+
     def _lose(self, header: Header | None, text: bytes, messages_: int) -> None:
         why = "line without a beginning" if header is None else "line cut off"
         self.lost[why] = self.lost.get(why, 0) + messages_
@@ -118,9 +150,9 @@ class Log:
             case Nodes():
                 if (of := process.alive.get(record.pointer)) is not None:
                     of.facts |= {"nodes": record.nodes, "local_ranks": record.local_ranks}
-            case Facts():
-                process.said.setdefault(header.tid, {}).update(record.values)
-                process.network = record.values.get("network", process.network)
+            case dict():
+                process.said.setdefault(header.tid, {}).update(record)
+                process.network = record.get("network", process.network)
             case Devices():
                 self.devices[process.name] = record.names
 
@@ -139,18 +171,14 @@ class Log:
 
     def _begin(self, process: _Process, tid: int, begun: Begun) -> None:
         of = process.alive.get(begun.pointer)
-        if of is None or of.begun.is_ready or (of.begun.place, of.begun.size) != (
-            begun.place,
-            begun.size,
-        ):  # fmt: skip
+        if of is None or of.begun.is_ready or of.begun.member != begun.member:
             number = len(self.communicators)
             of = Communicator(number, process.name, begun, _identity(process, begun))
             self.communicators.append(of)
             process.alive[begun.pointer] = of
         of.begun = begun
         if begun.is_ready:
-            if process.network is not None:
-                of.facts.setdefault("network", process.network)
+            of.facts["network"] = of.facts["network"] or process.network
             of.facts |= process.said.pop(tid, {})
 
     def _call(self, process: _Process, call: Call) -> None:
@@ -169,16 +197,12 @@ class Log:
         rank 0, which alone writes them; where calls are logged, those that had this one.
         """
         may = {c.number for c in process.alive.values() if c.begun.place == 0}
-        if self._calls_are_whole and choice.op is not None:
-            may &= process.called.get((choice.op, choice.per_rank, choice.bytes), may)
+        if self._calls_are_whole and choice.name is not None:
+            may &= process.called.get((choice.name, choice.per_rank, choice.bytes), may)
         self._see(self.choices, (process.name, tuple(sorted(may)), choice))
 
     def _see(self, of: dict[Any, Seen], key: object) -> None:
-        seen = of.get(key)
-        if seen is None:
-            of[key] = [1, self._line]
-        else:
-            seen[0] += 1
+        of.setdefault(key, [0, self._line])[0] += 1
 
 
 _PER_RANK = frozenset({"AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter"})
@@ -192,7 +216,7 @@ class _Process:
     name: Process
     alive: dict[str, Communicator] = field(default_factory=dict)
     """Its communicators by their addresses, which are used again."""
-    said: dict[int, dict[str, int | float | str]] = field(default_factory=dict)
+    said: dict[int, Facts] = field(default_factory=dict)
     """What its threads said since they last made a communicator."""
     network: int | float | str | None = None
     """What it said last; old versions say it once."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 COUNTED = (b"opCount ", b"Bytes ->", b"- Init ")
 """The words by which messages of calls, of choices and of communicators are known, read or not."""
@@ -39,6 +40,11 @@ class Begun:
     hash: str | None
     is_ready: bool
 
+    @property
+    def member(self) -> tuple[int, int]:
+        """Which of how many."""
+        return self.place, self.size
+
 
 @dataclass(frozen=True)
 class Gone:
@@ -56,11 +62,14 @@ class Nodes:
     local_ranks: int
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is said of a communicator by the thread that makes it, without naming it."""
+Facts = dict[str, Any]
+"""What is said of a communicator by the thread that makes it, without naming it: of FACTS."""
 
-    values: dict[str, int | float | str]
+FACTS = (
+    "nodes", "local_ranks", "channels", "nvls_channels", "p2p_channels", "ring_gbps", "paths",
+    "network",
+)  # fmt: skip
+"""Columns of base.nccl_communicators."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +93,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Choice:
-    """What NCCL runs for an operation of some size."""
+    """What NCCL runs for an operation of some size, by the columns of base.nccl_choices."""
 
-    op: str | None
+    name: str | None
     bytes: int
     per_rank: bool
     """Whether `bytes` are those of one rank, where an operation has as many from each."""
@@ -165,7 +174,7 @@ def _call(match: re.Match[bytes]) -> Call | None:
 def _choice(match: re.Match[bytes]) -> Choice:
     op, size, algorithm, protocol, low, high = match.groups()
     return Choice(
-        op=_text(op),
+        name=_text(op),
         bytes=int(size),
         per_rank=low is not None,
         algorithm=_name(algorithm, _ALGORITHMS),
@@ -209,14 +218,14 @@ def _begun(match: re.Match[bytes]) -> Begun:
 def _channels(match: re.Match[bytes]) -> Facts:
     collective, nvls, p2p = match.groups()
     found = {"channels": collective, "nvls_channels": nvls, "p2p_channels": p2p}
-    return Facts({name: int(value) for name, value in found.items() if value is not None})
+    return {name: int(value) for name, value in found.items() if value is not None}
 
 
 def _rings(match: re.Match[bytes]) -> Facts:
     """The second figures are those to the network; in a node they repeat the first."""
     rings, inside, outside, path, way_out = match.groups()
     slower = min(float(inside), float(outside))
-    return Facts({"ring_gbps": int(rings) * slower, "paths": f"{_text(path)}/{_text(way_out)}"})
+    return {"ring_gbps": int(rings) * slower, "paths": f"{_text(path)}/{_text(way_out)}"}
 
 
 def _devices(match: re.Match[bytes]) -> Devices:
@@ -233,7 +242,7 @@ _KINDS: tuple[tuple[bytes, re.Pattern[bytes], Callable[[re.Match[bytes]], Record
     (b" nNodes ", _NODES, lambda m: Nodes(str(_text(m[1])), int(m[2]), int(m[3]))),
     (b" coll channels", _CHANNELS, _channels),
     (b"Pattern 4, ", _RINGS, _rings),
-    (b"Using network", _NETWORK, lambda m: Facts({"network": str(_text(m[1])).strip()})),
+    (b"Using network", _NETWORK, lambda m: {"network": str(_text(m[1])).strip()}),
     (b" Using", _DEVICES, _devices),
 )
 """Words that are quickly looked for, the pattern of the whole, and what it says."""

@@ -12,10 +12,9 @@ import duckdb
 
 from traceweave.sources.model import Issue
 from traceweave.sources.nsys.event_tables import (
-    CUDA_EVENT,
     GRAPH_TRACE,
-    MEMORY_USAGE,
     NVTX,
+    NVTX_RANGES,
     RUNTIME,
     EventTable,
 )
@@ -25,9 +24,9 @@ from traceweave.vocabulary import names
 _STORED = """
     SELECT op_id FROM new_gpu_ops
     UNION ALL SELECT op_id FROM new_host_ops
-    UNION ALL SELECT op_id FROM base.other_events WHERE source_id = $source_id
-    UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $source_id
-    UNION ALL SELECT op_id FROM base.counters WHERE source_id = $source_id
+    UNION ALL SELECT op_id FROM base.other_events WHERE source_id = $1
+    UNION ALL SELECT op_id FROM base.memory_events WHERE source_id = $1
+    UNION ALL SELECT op_id FROM base.counters WHERE source_id = $1
 """
 
 NEWEST_SCHEMA = (3, 28)
@@ -39,11 +38,9 @@ objects.
 KNOWN_CALL_CLASSES = (0, 1, 67)
 """Runtime, driver, backtrace."""
 
-EXPORT_WITH_PAYLOADS = "nsys export --type sqlite --include-blobs=true --force-overwrite=true"
-
 _OPEN_RANGES = (
     "open NVTX range",
-    'nsys_nvtx_events WHERE eventType IN (59, 60, 70, 71) AND "end" IS NULL AND nsys_timely(start)',
+    f'{NVTX.staged} WHERE eventType IN ({NVTX_RANGES}) AND "end" IS NULL',
     "ranges still open when the recording ended are cut at its last event",
 )
 _UNLAUNCHED = (
@@ -54,17 +51,31 @@ _UNLAUNCHED = (
     "GPU work whose launching call is not in the report"
     " (the recording or a slice of it began between the two)",
 )
+_GRAPHS = (
+    "CUDA graphs as a whole",
+    GRAPH_TRACE.judged,
+    "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
+    " were not recorded; record with --cuda-graph-trace=node to see them",
+)
+_UNRECORDED_GRAPHS = (
+    "CUDA graphs not recorded",
+    f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
+    "CUDA graphs were launched but their GPU work has no rows; record with --cuda-graph-trace=node",
+)
 _WITHOUT_BYTES = (
     "collectives without size",
     "new_collective_calls WHERE bytes IS NULL AND gpu_op_id IS NOT NULL",
     "NCCL's payloads (sizes, communicators, peers) are not in this export; if NCCL is 2.16"
-    f" or later, export again: {EXPORT_WITH_PAYLOADS} REPORT.nsys-rep",
+    " or later, export again: nsys export --type sqlite --include-blobs=true"
+    " --force-overwrite=true REPORT.nsys-rep",
 )
+"""Kinds of issues, the rows that they are, and what they mean."""
 
 
 def count_stored(con: duckdb.DuckDBPyConnection, source_id: int) -> int:
     """Return how many events of this source are staged or stored; each is in one table only."""
-    return _count(con, f"({_STORED})", {"source_id": source_id})
+    ((count,),) = con.execute(f"SELECT count(*) FROM ({_STORED})", [source_id]).fetchall()
+    return int(count)
 
 
 def find_issues_of_rows(
@@ -83,69 +94,29 @@ def find_issues(
 ) -> Iterator[Issue]:
     """Yield what went wrong or is missing, the staged events being complete."""
     yield from _any(con, *_UNLAUNCHED)
-    yield from _graphs(con, export)
-    yield from _any(con, *_WITHOUT_BYTES)
-    yield from _unknown_schema(export)
-    yield from _call_chains(export)
-    if undecoded_payloads:
-        yield Issue(
-            "payload not decoded",
-            undecoded_payloads,
-            "NVTX payloads of an unknown layout were left out of args",
-        )
-
-
-def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Issue]:
-    columns = table.types
-    if table is CUDA_EVENT:
-        return
-    start = "start" if "start" in columns else "timestamp"
-    faults = {f"NOT coalesce(nsys_timely({start}), FALSE)": "without a usable time"}
-    if "end" in columns:
-        may_be_open = table.name == "NVTX_EVENTS" or table.name.startswith(("MPI_", "UCP_"))
-        missing = "FALSE" if may_be_open or table.category else '"end" IS NULL'
-        faults = {
-            f'NOT coalesce(nsys_timely({start}), FALSE) OR NOT coalesce(nsys_timely("end"), TRUE)'
-            f" OR {missing}": "without a usable time",
-            f'nsys_timely({start}) AND nsys_timely("end") AND "end" < {start}'
-            + (" AND eventType IN (59, 60, 70, 71)" if table.name == "NVTX_EVENTS" else ""):
-            "that end before they start",
-        }  # fmt: skip
-    if table is MEMORY_USAGE:
-        faults["nsys_timely(start) AND abs(coalesce(bytes, 0)) >= 4611686018427387904"] = (
-            "with an impossible size"
-        )
-    for condition, fault in faults.items():
-        yield from _any(
-            con,
-            f"skipped: {table.name}",
-            f"{table.staged} WHERE {condition}",
-            f"events {fault} ({table.name})",
-        )
-
-
-def _graphs(con: duckdb.DuckDBPyConnection, export: Export) -> Iterator[Issue]:
-    as_a_whole = list(
-        _any(
-            con,
-            "CUDA graphs as a whole",
-            GRAPH_TRACE.staged,
-            "each launch of a CUDA graph is one op 'CUDA graph': its kernels and collectives"
-            " were not recorded; record with --cuda-graph-trace=node to see them",
-        )
-    )
-    yield from as_a_whole
-    if not as_a_whole and any(
+    whole = list(_any(con, *_GRAPHS))
+    yield from whole
+    if not whole and any(
         name.endswith("CUDA_GRAPH_TRACE_OPTIONS:MODE") and value == "Graph"
         for name, value in export.pairs("META_DATA_CAPTURE")
     ):
-        yield from _any(
-            con,
-            "CUDA graphs not recorded",
-            f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
-            "CUDA graphs were launched but their GPU work has no rows;"
-            " record with --cuda-graph-trace=node",
-        )
+        yield from _any(con, *_UNRECORDED_GRAPHS)
+    yield from _any(con, *_WITHOUT_BYTES)
+    yield from _unknown_schema(export)
+    if frames := export.count("CUDA_CALLCHAINS") + export.count("OSRT_CALLCHAINS"):
+        left_out = "stack frames of CUDA and OS calls are left out"
+        yield Issue("call chains not read", frames, left_out)
+    if undecoded_payloads:
+        left_out = "NVTX payloads of an unknown layout were left out of args"
+        yield Issue("payload not decoded", undecoded_payloads, left_out)
+
+
+def _bad_times(con: duckdb.DuckDBPyConnection, table: EventTable) -> Iterator[Issue]:
+    rows = con.execute(f"SELECT fault, count(*) FROM {table.judged} GROUP BY fault").fetchall()
+    counts = dict(rows)
+    for fault in table.faults:
+        if fault in counts:
+            yield Issue(f"skipped: {table.name}", counts[fault], f"events {fault} ({table.name})")
 
 
 def _unknown_kinds(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
@@ -183,14 +154,6 @@ def _unknown_schema(export: Export) -> Iterator[Issue]:
         )
 
 
-def _call_chains(export: Export) -> Iterator[Issue]:
-    frames = sum(export.count(table) for table in ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS"))
-    if frames:
-        yield Issue(
-            "call chains not read", frames, "stack frames of CUDA and OS calls are left out"
-        )
-
-
 def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
     rows = con.execute(
         "SELECT severity, count(*), arg_min(text, timestamp) FROM nsys_diagnostic_event"
@@ -203,10 +166,6 @@ def _diagnostics(con: duckdb.DuckDBPyConnection) -> Iterator[Issue]:
 
 def _any(con: duckdb.DuckDBPyConnection, kind: str, rows: str, meaning: str) -> Iterator[Issue]:
     """Yield the issue that these rows are, if there are any."""
-    if count := _count(con, rows):
+    ((count,),) = con.execute(f"SELECT count(*) FROM {rows}").fetchall()
+    if count:
         yield Issue(kind, count, meaning)
-
-
-def _count(con: duckdb.DuckDBPyConnection, rows: str, values: dict[str, int] | None = None) -> int:
-    row = con.execute(f"SELECT count(*) FROM {rows}", values).fetchone()
-    return int(row[0]) if row else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,71 +12,54 @@ import duckdb
 from traceweave.sources import derive
 from traceweave.sources.model import OP_IDS_PER_SOURCE, Issue, Loaded, Report, Trace
 from traceweave.sources.nsys.account import count_stored, find_issues, find_issues_of_rows
+from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.event_tables import (
-    CUDA_EVENT,
-    DIAGNOSTIC,
-    GPU_METRICS,
-    GRAPH_TRACE,
     KERNELS,
-    LOADED,
-    MEMCPY,
-    MEMORY_USAGE,
-    MEMSET,
-    MPI,
-    NETWORK_METRICS,
-    NO_EVENTS,
     NOT_LOADED,
     NVTX,
     OS_CALLS,
     RUNTIME,
-    SYNCHRONIZATION,
-    TIME_COLUMNS,
+    TABLES,
     EventTable,
+    may_hold_events,
 )
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.open_export import open_export
-from traceweave.sources.nsys.other_events import insert_other_events
 from traceweave.sources.nsys.references import read_references
 from traceweave.sources.nsys.staged_events import StagedEvents
 from traceweave.vocabulary import script
 
 _script = partial(script, f"{__package__}.events")
 
-_TRANSLATIONS: tuple[tuple[str, tuple[EventTable, ...]], ...] = (
-    ("json_payloads.sql", ()),
-    ("launches.sql", ()),
-    ("kernels.sql", (KERNELS,)),
-    ("memcpy.sql", (MEMCPY,)),
-    ("memset.sql", (MEMSET,)),
-    ("graph_trace.sql", (GRAPH_TRACE,)),
-    ("runtime.sql", (RUNTIME,)),
-    ("os_calls.sql", (OS_CALLS,)),
-    ("mpi_calls.sql", MPI),
-    ("mpi_collectives.sql", MPI),
-    ("nvtx.sql", ()),
-    ("mpi_ranges.sql", (NVTX,)),
-    ("autograd.sql", (NVTX,)),
-    ("synchronization.sql", (SYNCHRONIZATION,)),
-    ("cuda_event.sql", (CUDA_EVENT,)),
-    ("diagnostic.sql", (DIAGNOSTIC,)),
-    ("memory_usage.sql", (MEMORY_USAGE,)),
-    ("gpu_metrics.sql", (GPU_METRICS,)),
-    ("network_metrics.sql", NETWORK_METRICS),
-)
-"""Scripts in order, each run if one of its tables has rows; without tables, always."""
-
-_LOADED_NAMES = frozenset(table.name for table in LOADED)
+_SCRIPTS: Mapping[str, str] = {
+    "json_payloads.sql": "",
+    "launches.sql": "",
+    "kernels.sql": "CUPTI_ACTIVITY_KIND_KERNEL",
+    "memory.sql": "CUPTI_ACTIVITY_KIND_MEM|CUDA_GPU_MEMORY_USAGE_EVENTS",
+    "graph_trace.sql": "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "runtime.sql": "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "os_calls.sql": "OSRT_API",
+    "mpi.sql": "MPI_",
+    "nvtx.sql": "",
+    "nvtx_links.sql": "NVTX_EVENTS",
+    "waits.sql": "CUPTI_ACTIVITY_KIND_(SYNCHRONIZATION|CUDA_EVENT)",
+    "diagnostic.sql": "DIAGNOSTIC_EVENT",
+    "metrics.sql": "GPU_METRICS|NET_",
+}
+"""Scripts in order, each run if a table whose name begins so has rows; without a name, always."""
 
 MOST_DESCRIPTIONS = 100_000
 """Rows of a table that names or explains something; larger ones hold what is not loaded."""
 
-_DONE_AFTER: Mapping[str, tuple[EventTable, ...]] = {
-    "kernels.sql": (KERNELS,),
-    "runtime.sql": (RUNTIME,),
-    "os_calls.sql": (OS_CALLS,),
-    "nvtx.sql": (NVTX,),
+_DONE_AFTER: Mapping[str, EventTable] = {
+    "kernels.sql": KERNELS,
+    "runtime.sql": RUNTIME,
+    "os_calls.sql": OS_CALLS,
+    "nvtx.sql": NVTX,
 }
 """The tables that may be large, and the last script to read them."""
+
+_NOT_ARGS = frozenset({"start", "end", "timestamp", "globalTid", "globalPid", "nameId", "textId"})
 
 
 def load_export(
@@ -90,8 +74,11 @@ def load_export(
         progress = _Progress(export, trace.size_bytes, report)
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
         events.read(progress.read)
-        read_references(con, export, trace, source_id, events.filled)
         con.execute(_script("words.sql"))
+        events.show(trace, source_id, read_clock(export).base_ns)
+        world_size = max((p.world_size or 0 for p in trace.processes), default=0) or "NULL"
+        con.execute(f"CREATE OR REPLACE TEMP MACRO nsys_world_size() AS {world_size}::INTEGER")
+        read_references(con, export, events.filled)
         skipped = list(_skipped_tables(export))
         issues = [*skipped, *find_issues_of_rows(con, events.filled)]
         _translate(con, events)
@@ -109,45 +96,56 @@ def _translate(con: duckdb.DuckDBPyConnection, events: StagedEvents) -> None:
     """Turn the rows read into staged and stored events, all but what `derive.finish` does; drop the
     rows on the way.
     """
-    for name, tables in _TRANSLATIONS:
-        if not tables or not set(events.filled).isdisjoint(tables):
+    for name, tables in _SCRIPTS.items():
+        if not tables or any(re.match(tables, table.name) for table in events.filled):
             con.execute(_script(name))
-            events.drop(_DONE_AFTER.get(name, ()))
+            if name in _DONE_AFTER:
+                events.drop(_DONE_AFTER[name])
     for table in events.filled:
-        if table.category is not None:
-            insert_other_events(con, table)
+        if table.category:
+            con.execute(_as_other_events(table))
     derive.link(con)
     con.execute(_script("nccl_ranges.sql"))
     con.execute(_script("collectives.sql"))
 
 
+def _as_other_events(table: EventTable) -> str:
+    """Return the statement that stores the events of a table that needs no rule of its own."""
+    # only names fixed in event_tables.tsv enter this text
+    name = next((c for c in ("nameId", "textId") if c in table.types), "NULL")
+    args = ", ".join(f"nsys_number('{c}', e.\"{c}\")" for c in table.types if c not in _NOT_ARGS)
+    return f"""
+        INSERT INTO base.other_events BY NAME
+        SELECT
+            e.rank, e.op_id, e.source_id,
+            CASE WHEN e.duration_ns IS NULL THEN 'i' ELSE 'X' END AS phase,
+            '{table.category}' AS category, coalesce(n.value, '{table.name}') AS name,
+            e.pid::VARCHAR AS pid, e.tid::VARCHAR AS tid, e.start_local_ns, e.duration_ns,
+            nsys_args(concat_ws(',', {args or "NULL"})) AS args
+        FROM {table.staged} AS e LEFT JOIN nsys_strings AS n ON {name} = n.id
+    """
+
+
 def _skipped_tables(export: Export) -> Iterator[Issue]:
     for table, columns in sorted(export.tables.items()):
-        if table in _LOADED_NAMES or not _may_hold_events(table, columns):
+        if table in TABLES or not may_hold_events(table, columns):
             continue
         if count := export.count(table):
             held = NOT_LOADED.get(table, "events of an unknown table")
             yield Issue("skipped: " + table, count, f"not loaded: {held} ({table})")
 
 
-def _may_hold_events(table: str, columns: frozenset[str]) -> bool:
-    if table in NO_EVENTS or table.startswith(("ENUM_", "TARGET_INFO_", "META_DATA_", "sqlite_")):
-        return False
-    return table in _LOADED_NAMES or table in NOT_LOADED or not columns.isdisjoint(TIME_COLUMNS)
-
-
 def _lacks_events(export: Export) -> bool:
     """Tell whether what could not be read may have held events, which nobody counted."""
     return export.damaged is not None or any(
-        _may_hold_events(table, export.tables.get(table, frozenset()))
-        for table in export.unreadable
+        may_hold_events(table, export.tables.get(table, frozenset())) for table in export.unreadable
     )
 
 
 def _check_descriptions(export: Export) -> None:
     """Have all tables noted that cannot be read, also those of which no event needed a row."""
-    read = _LOADED_NAMES | {"StringIds"}
-    for table in sorted(export.tables.keys() - read - export.unreadable.keys()):
+    read = {"StringIds", *TABLES, *export.unreadable}
+    for table in sorted(export.tables.keys() - read):
         if export.rows_about(table) <= MOST_DESCRIPTIONS:
             export.check(table)
 
@@ -156,7 +154,7 @@ class _Progress:
     """Turns rows read into bytes of the file, so that all reports sum to its size."""
 
     def __init__(self, export: Export, size_bytes: int, report: Report) -> None:
-        self._rows_left = sum(export.rows_about(table.name) for table in LOADED)
+        self._rows_left = sum(map(export.rows_about, TABLES))
         self._bytes_left = size_bytes
         self._report = report
 

@@ -30,7 +30,6 @@ _ENTRY_TYPES: Mapping[int, str] = {
     20: "<f8", 22: "<u8", 23: "<u8",
 }  # fmt: skip
 
-COMMUNICATOR = "NCCL communicator ID"
 ENTRIES = pa.schema([("op_id", pa.int64()), ("entry", pa.string()), ("value", pa.string())])
 
 

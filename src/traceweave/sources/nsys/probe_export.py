@@ -22,7 +22,7 @@ from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
 from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
-from traceweave.sources.unpack import refuse_bomb
+from traceweave.sources.unpack import bomb_bytes
 
 # the id of NCCL's enum of reductions, less 2^24, identifies the version that wrote the payloads
 _NCCL_BY_ENUM = {15: "2.26", 16: "2.27", 19: "2.28"}
@@ -34,9 +34,7 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
     Its time range comes at no cost, so it is always there.
     Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
-    if not trust_packed:
-        refuse_bomb(path)
-    with open_export(path) as export:
+    with open_export(path, None if trust_packed else bomb_bytes(path)) as export:
         clock = read_clock(export)
         candidates = find_candidates(export)
         ranks = find_ranks(export, candidates)

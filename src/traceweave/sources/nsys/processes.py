@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 
-from traceweave.sources.nsys.event_tables import KERNELS, NVTX, OS_CALLS, RUNTIME
+from traceweave.sources.nsys.event_tables import KERNELS, NVTX, NVTX_RANGES, OS_CALLS, RUNTIME
 from traceweave.sources.nsys.export import Export
 
 PROCESS_MASK = -(1 << 24)
 """globalTid & PROCESS_MASK = globalPid: the lowest 24 bits are the thread id."""
 
-NVTX_RANGE_TYPES = "59, 60, 70, 71"
 _PID_MASK = 0xFFFFFF
 _UNNAMED = 0
 """Owner of the kernels of an export that was stripped of globalPid."""
@@ -46,9 +45,10 @@ def find_candidates(export: Export) -> list[Candidate]:
         callers = _cuda_callers(export)
         devices = {callers.pop() if len(callers) == 1 else _UNNAMED: devices[_UNNAMED]}
     owners = set(devices) | nccl | mpi
-    for fallback in (_nvtx_owners, _cuda_callers, _busiest_in_os_calls):
-        if not owners:
-            owners = fallback(export)
+    owners = owners or _owners(export, NVTX.name, f"WHERE eventType IN ({NVTX_RANGES})")
+    owners = owners or _cuda_callers(export)
+    busiest = "GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1"
+    owners = owners or _owners(export, OS_CALLS.name, busiest)
     found = [Candidate(g, tuple(devices.get(g, ())), g in nccl, g in mpi) for g in owners]
     return sorted(found, key=lambda c: (c.devices[:1], pid_of(c.global_pid)))
 
@@ -83,7 +83,7 @@ def _callers(export: Export) -> tuple[set[int], set[int]]:
         named = "FALSE"
     kinds = export.rows(
         f"SELECT DISTINCT globalTid & {PROCESS_MASK}, domainId, {named.format('nccl')},"
-        f" {named.format('MPI_')} FROM {NVTX.name} WHERE eventType IN ({NVTX_RANGE_TYPES})"
+        f" {named.format('MPI_')} FROM {NVTX.name} WHERE eventType IN ({NVTX_RANGES})"
     )
     nccl = {p for p, domain, is_nccl, _ in kinds if is_nccl or domains.get((p, domain)) == "NCCL"}
     mpi = {p for p, domain, _, is_mpi in kinds if is_mpi or domains.get((p, domain)) == "MPI"}
@@ -99,26 +99,13 @@ def mpi_ranks(export: Export) -> dict[int, int]:
     return {g: rank for g, rank in rows if seen[g] == 1 and isinstance(rank, int) and rank >= 0}
 
 
-def _nvtx_owners(export: Export) -> set[int]:
-    return _owners(export, NVTX.name, f"eventType IN ({NVTX_RANGE_TYPES})")
-
-
 def _cuda_callers(export: Export) -> set[int]:
-    return _owners(export, RUNTIME.name, "TRUE")
+    return _owners(export, RUNTIME.name)
 
 
-def _owners(export: Export, table: str, condition: str) -> set[int]:
+def _owners(export: Export, table: str, which: str = "") -> set[int]:
     if not export.has(table, "globalTid"):
         return set()
-    rows = export.rows(f"SELECT DISTINCT globalTid & {PROCESS_MASK} FROM {table} WHERE {condition}")
-    return {r[0] for r in rows if isinstance(r[0], int)}
-
-
-def _busiest_in_os_calls(export: Export) -> set[int]:
-    if not export.has(OS_CALLS.name, "globalTid"):
-        return set()
-    rows = export.rows(
-        f"SELECT globalTid & {PROCESS_MASK} FROM {OS_CALLS.name}"
-        " GROUP BY 1 ORDER BY count(*) DESC, 1 LIMIT 1"
-    )
+    kind = "" if which.startswith("GROUP") else "DISTINCT "
+    rows = export.rows(f"SELECT {kind}globalTid & {PROCESS_MASK} FROM {table} {which}")
     return {r[0] for r in rows if isinstance(r[0], int)}

@@ -7,15 +7,18 @@ list of names; nothing else of it is kept.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+import orjson
 
 from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN
 from traceweave.sources.nsys.export import Export
-from traceweave.sources.nsys.payload import COMMUNICATOR, decode_one, read_schemas
+from traceweave.sources.nsys.payload import Schemas, decode_one, read_schemas
 from traceweave.sources.nsys.processes import PROCESS_MASK, Candidate, mpi_ranks
+from traceweave.sources.values import digits, mapping
 
 # (rank, world size) as torchrun, Slurm, Open MPI, PMI, PMIx and MVAPICH2 name them
 _RANK_VARIABLES = (
@@ -32,7 +35,7 @@ _ALLOWED = frozenset(
 )
 _ASSIGNMENT = re.compile(r'([A-Z0-9_]+)="?(\d{1,9})"?')
 _MPI_THREAD = re.compile(r"MPI Rank (\d{1,9})")
-_COMMUNICATOR_CALLS = "ncclComm*"
+_CAPTURED = "PROCESS_0:ENVIRONMENT_VARIABLE"
 
 
 @dataclass(frozen=True)
@@ -44,36 +47,30 @@ class RankEvidence:
     world_size: int | None = None
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """The evidence per globalPid, and what contradicted it."""
-
-    by_process: Mapping[int, RankEvidence]
-    notes: tuple[str, ...] = ()
-
-
 @dataclass
-class _Ledger:
-    """Collects evidence; the first to speak for a process wins, later ones may only contradict."""
+class Ranks:
+    """The evidence per globalPid, and what contradicted it: the first to speak for a process wins,
+    later ones may only contradict.
+    """
 
-    found: dict[int, RankEvidence] = field(default_factory=dict)
+    by_process: dict[int, RankEvidence] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def add(self, global_pid: int, evidence: RankEvidence) -> None:
         """Take what says a rank, or only a world size that was not known; note a contradiction."""
-        first = self.found.setdefault(global_pid, evidence)
+        first = self.by_process.setdefault(global_pid, evidence)
         if first.rank != evidence.rank:
             self.notes.append(
                 f"{first.source} says rank {first.rank}, {evidence.source} says rank"
                 f" {evidence.rank}: the former is used; --rank settles it"
             )
         elif first.world_size is None and evidence.world_size is not None:
-            self.found[global_pid] = RankEvidence(first.rank, first.source, evidence.world_size)
+            self.by_process[global_pid] = replace(first, world_size=evidence.world_size)
 
 
 def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
     """Collect the evidence for every candidate process; a lone process without any has no rank."""
-    ledger = _Ledger()
+    ranks = Ranks()
     processes = {c.global_pid for c in candidates}
     environment = read_environment(export)
     # it is the environment of the process nsys launched: right for `srun nsys profile python`;
@@ -81,18 +78,18 @@ def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
     told = _from_environment(environment) if len(candidates) == 1 else None
     for global_pid, evidence in _from_nccl(export).items():
         if global_pid in processes and not (told and _is_part(evidence, told)):
-            ledger.add(global_pid, evidence)
+            ranks.add(global_pid, evidence)
     for global_pid, rank in mpi_ranks(export).items():
         if global_pid in processes:
-            ledger.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
+            ranks.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
     if told:
-        ledger.add(candidates[0].global_pid, told)
+        ranks.add(candidates[0].global_pid, told)
     for global_pid, rank in _from_thread_names(export).items():
         if global_pid in processes:
-            ledger.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
-    if len(candidates) > 1 and not ledger.found:
+            ranks.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
+    if len(candidates) > 1 and not ranks.by_process:
         return Ranks(_from_order(candidates, environment))
-    return Ranks(ledger.found, tuple(ledger.notes))
+    return ranks
 
 
 def read_environment(export: Export) -> dict[str, int]:
@@ -107,9 +104,6 @@ def read_environment(export: Export) -> dict[str, int]:
         if match and match[1] in _ALLOWED:
             found.setdefault(match[1], int(match[2]))
     return found
-
-
-_CAPTURED = "PROCESS_0:ENVIRONMENT_VARIABLE"
 
 
 def _from_environment(environment: Mapping[str, int]) -> RankEvidence | None:
@@ -141,36 +135,25 @@ def _from_nccl(export: Export) -> dict[int, RankEvidence]:
 
 
 def _communicators(export: Export) -> list[tuple[int, dict[str, int]]]:
-    columns = [c for c in (PAYLOAD_COLUMN, "jsonText") if export.has(NVTX.name, c)]
-    if not columns or not export.has(NVTX.name, "globalTid", "textId"):
+    columns = (PAYLOAD_COLUMN, "jsonText")
+    blob, text = (column if export.has(NVTX.name, column) else "NULL" for column in columns)
+    if blob == text or not export.has(NVTX.name, "globalTid", "textId"):
         return []
-    blob = PAYLOAD_COLUMN if PAYLOAD_COLUMN in columns else "NULL"
-    text = "jsonText" if "jsonText" in columns else "NULL"
     rows = export.rows(
         f"SELECT globalTid & {PROCESS_MASK}, {blob}, {text} FROM {NVTX.name}"
-        " WHERE textId IN (SELECT id FROM StringIds WHERE value GLOB ?)"
-        f" AND ({blob} IS NOT NULL OR {text} IS NOT NULL)",
-        [_COMMUNICATOR_CALLS],
+        " WHERE textId IN (SELECT id FROM StringIds WHERE value GLOB 'ncclComm*')"
+        f" AND ({blob} IS NOT NULL OR {text} IS NOT NULL)"
     )
     schemas = read_schemas(export)
     return [(g, _fields(binary, json_text, schemas)) for g, binary, json_text in rows]
 
 
-def _fields(binary: object, text: object, schemas: object) -> dict[str, int]:
+def _fields(binary: object, text: object, schemas: Schemas) -> dict[str, int]:
     if isinstance(text, str):
-        try:
-            parsed = json.loads(text)
-        except ValueError:
-            parsed = {}
-        if isinstance(parsed, dict):
-            return {k: int(v) for k, v in parsed.items() if k != COMMUNICATOR and _whole(v)}
-    if isinstance(binary, bytes) and isinstance(schemas, dict):
-        return decode_one(binary, schemas)
-    return {}
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) or (isinstance(value, str) and value.isdigit())
+        with suppress(orjson.JSONDecodeError):
+            fields = {key: digits(value) for key, value in mapping(orjson.loads(text)).items()}
+            return {key: number for key, number in fields.items() if number is not None}
+    return decode_one(binary, schemas) if isinstance(binary, bytes) else {}
 
 
 def _mpi_world(export: Export) -> int | None:

@@ -1,8 +1,10 @@
-"""Copying the event tables of an export into temporary tables, as they are."""
+"""Copying the event tables of an export into temporary tables, as they are, and what of them can be
+used into relations that have what all events have: process, rank, time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -10,16 +12,12 @@ import numpy as np
 import pyarrow as pa
 
 from traceweave.sources.batches import one_ahead, transaction
+from traceweave.sources.model import Trace
 from traceweave.sources.nsys import payload
-from traceweave.sources.nsys.event_tables import LOADED, NVTX, PAYLOAD_COLUMN, EventTable
+from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN, TABLES, EventTable
 from traceweave.sources.nsys.export import Export
 
-_SQL_TYPES = {
-    pa.int64(): "BIGINT",
-    pa.string(): "VARCHAR",
-    pa.float64(): "DOUBLE",
-    pa.binary(): "BLOB",
-}
+_SQL_TYPES = {pa.int64(): "BIGINT", pa.string(): "VARCHAR", pa.float64(): "DOUBLE"}
 
 
 class StagedEvents:
@@ -37,7 +35,7 @@ class StagedEvents:
         self._first_id = first_id
         self._schemas = payload.read_schemas(export) if _has_payloads(export) else {}
         # the translations name every table with rules of its own, so these exist even without rows
-        self.tables = [t for t in LOADED if t.category is None or t.name in export.tables]
+        self.tables = [t for t in TABLES.values() if not t.category or t.name in export.tables]
         self._columns: dict[EventTable, list[str]] = {}
         self.undecoded = 0
         self.rows = 0
@@ -57,26 +55,22 @@ class StagedEvents:
             for table, batch in one_ahead(self._batches()):
                 self._append(table, batch)
                 report(batch.num_rows)
-        for table in self.tables:
-            self._show(table)
 
-    def drop(self, tables: Iterable[EventTable]) -> None:
-        """Drop the rows of tables that nobody asks any more, which may be most of the memory."""
-        for table in tables:
-            if table in self._columns:
-                self._con.execute(f"DROP VIEW {table.staged}")
-                self._con.execute(f"DROP TABLE {table.stored}")
+    def drop(self, table: EventTable) -> None:
+        """Drop the rows of a table that nobody asks any more, which may be most of the memory."""
+        for relation in (table.staged, table.judged):
+            self._con.execute(f"DROP VIEW {relation}")
+        self._con.execute(f"DROP TABLE {table.stored}")
 
     def _batches(self) -> Iterator[tuple[EventTable, pa.RecordBatch]]:
         for table in self.tables:
             if table.name not in self._export.tables:
                 continue
             for batch in self._export.batches(table.name, _present(self._export, table)):
-                yield table, batch
+                if batch.num_rows:
+                    yield table, batch
 
     def _append(self, table: EventTable, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
         first = self._first_id + self.rows
         self.rows += batch.num_rows
         op_ids = np.arange(first, first + batch.num_rows, dtype=np.int64)
@@ -108,23 +102,57 @@ class StagedEvents:
             self._con.execute(f'ALTER TABLE {table.stored} ADD COLUMN "{name}" {types[name]}')
             self._columns[table].append(name)
 
-    def _show(self, table: EventTable) -> None:
-        """Make the relation of the table's rows with all its columns, an empty one without rows."""
-        stored = self._columns.get(table)
-        if stored is None:
-            columns = ", ".join(f'"{c}" {_SQL_TYPES[t]}' for c, t in table.types.items())
+    def show(self, trace: Trace, source_id: int, base_ns: int) -> None:
+        """Make the relations of every table's rows: all of them, judged, and those of use."""
+        for table in self.tables:
+            self._judge(table)
+        until = self._last_time()
+        of = trace.processes
+        sole = of[0].key if len(of) == 1 else "NULL::BIGINT"
+        ranks = "".join(f" WHEN {p.key} THEN {p.rank}" for p in of if p.rank is not None)
+        for table in self.tables:
+            process, tid, duration = "NULL::BIGINT", "NULL", "NULL"
+            if "globalTid" in table.types:
+                process, tid = "nsys_process(globalTid)", "nsys_tid(globalTid)"
+            elif "globalPid" in table.types:
+                process = f"coalesce(globalPid, {sole})"
+            if "end" in table.types:
+                end = f'coalesce("end", {until})' if table.may_be_open else '"end"'
+                duration = f"{end} - {table.start}"
             self._con.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table.staged} (op_id BIGINT, {columns})"
+                f"CREATE OR REPLACE TEMP VIEW {table.staged} AS SELECT * EXCLUDE (fault),"
+                f" {process} AS process, {f'CASE process{ranks} END' if ranks else 'NULL'}::INTEGER"
+                f" AS rank, nsys_pid(process) AS pid, {tid} AS tid, {source_id} AS source_id,"
+                f" {table.start} + {base_ns} AS start_local_ns, {duration} AS duration_ns"
+                f" FROM {table.judged} WHERE fault IS NULL"
             )
-            return
+
+    def _judge(self, table: EventTable) -> None:
+        if table not in self._columns:
+            self._con.execute(f"CREATE OR REPLACE TEMP TABLE {table.stored} (op_id BIGINT)")
+        stored = self._columns.get(table, ())
         columns = ", ".join(
             f'"{c}"' if c in stored else f'NULL::{_SQL_TYPES[t]} AS "{c}"'
             for c, t in table.types.items()
         )
+        faults = "".join(f" WHEN {is_so} THEN '{fault}'" for fault, is_so in table.faults.items())
         self._con.execute(
-            f"CREATE OR REPLACE TEMP VIEW {table.staged} AS"
-            f" SELECT op_id, {columns} FROM {table.stored}"
+            f"CREATE OR REPLACE TEMP VIEW {table.judged} AS SELECT op_id, {columns},"
+            f" {f'CASE{faults} END' if faults else 'NULL'} AS fault FROM {table.stored}"
         )
+
+    def _last_time(self) -> int:
+        """Return the last time of any event: where what was never closed is cut."""
+        bounds = [
+            f'SELECT greatest(max(start), max("end")) AS t FROM {table.judged}'
+            f' WHERE start < {2**62} AND coalesce("end", 0) < {2**62}'
+            for table in self.filled
+            if {"start", "end"} <= table.types.keys()
+        ] or ["SELECT 0 AS t"]
+        ((last,),) = self._con.execute(
+            f"SELECT coalesce(max(t), 0) FROM ({' UNION ALL '.join(bounds)})"
+        ).fetchall()
+        return int(last)
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:

@@ -125,7 +125,7 @@ SELECT
         ELSE a.call_bytes
     END AS bytes,
     -- NCCL numbers peers inside the communicator, whose other ranks may be in other files: then weave finds out
-    coalesce(m.rank, CASE WHEN s.size = w.world_size THEN a.comm_peer END) AS peer,
+    coalesce(m.rank, CASE WHEN s.size = nsys_world_size() THEN a.comm_peer END) AS peer,
     a.stream,
     a.start_local_ns,
     a.duration_ns,
@@ -133,5 +133,4 @@ SELECT
 FROM attached AS a
 LEFT JOIN sizes AS s ON a.comm = s.comm
 LEFT JOIN members AS m ON a.comm = m.comm AND a.comm_peer = m.comm_rank
-LEFT JOIN own ON a.comm = own.comm AND a.rank = own.rank
-LEFT JOIN nsys_processes AS w ON a.rank = w.rank;
+LEFT JOIN own ON a.comm = own.comm AND a.rank = own.rank;

@@ -1,21 +1,15 @@
 -- With --cuda-graph-trace=graph a launched graph is one span; its kernels have no rows of their own.
 INSERT INTO new_gpu_ops BY NAME
-WITH
-graphs AS (
-    SELECT *, coalesce(globalPid, sole_process) AS process
-    FROM nsys_cupti_activity_kind_graph_trace CROSS JOIN nsys_session
-    WHERE nsys_timely(start) AND nsys_timely("end") AND "end" >= start
-)
 SELECT
-    p.rank,
+    g.rank,
     g.op_id,
     'kernel' AS kind,
     'CUDA graph' AS name,
     g.deviceId AS device,
     g.contextId AS context,
     g.streamId AS stream,
-    g.start + g.base_ns AS start_local_ns,
-    g."end" - g.start AS duration_ns,
+    g.start_local_ns,
+    g.duration_ns,
     g.correlationId AS correlation,
     l.op_id AS launch_op_id,
     nsys_args(concat_ws(',',
@@ -23,6 +17,4 @@ SELECT
         nsys_number('graph exec id', g.graphExecId),
         nsys_number('green context', nullif(g.greenContextId, 0))
     )) AS args
-FROM graphs AS g
-LEFT JOIN nsys_processes AS p ON g.process = p.process
-LEFT JOIN nsys_launches AS l ON g.process = l.process AND g.correlationId = l.correlation;
+FROM nsys_cupti_activity_kind_graph_trace AS g LEFT JOIN nsys_launches AS l USING (process, correlationId);

@@ -18,15 +18,9 @@ END;
 
 -- NCCL's own ranges. The tracer of NCCL 2.28 and later writes names without the prefix.
 CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
-SELECT
-    h.op_id,
-    n.thread,
-    n.start,
-    coalesce(n."end", s.end_ns) AS "end",
-    lower(regexp_replace(h.name, '^nccl', '')) AS call
+SELECT h.rank, h.op_id, n.thread, n.start, n.until AS "end", lower(regexp_replace(h.name, '^nccl', '')) AS call
 FROM new_host_ops AS h
 JOIN nsys_comm_ranges AS n ON h.op_id = n.op_id
-CROSS JOIN nsys_session AS s
 WHERE n.in_domain OR collective_range(h.name) = 'library';
 
 CREATE OR REPLACE TEMP TABLE nsys_nccl_levels AS
@@ -91,10 +85,9 @@ SELECT
     any_value(value) FILTER (entry = 'NCCL communicator ID') AS comm,
     any_value(try_cast(value AS INTEGER)) FILTER (entry = 'No. of ranks') AS size,
     any_value(try_cast(value AS INTEGER)) FILTER (entry = 'Rank') AS comm_rank,
-    any_value(p.rank) AS rank
+    any_value(r.rank) AS rank
 FROM nsys_payloads AS y
 JOIN nsys_nccl_ranges AS r ON y.op_id = r.op_id
-LEFT JOIN nsys_processes AS p ON nsys_process(r.thread) = p.process
 -- the fields of a split describe the parent
 WHERE r.call IN ('comminitrank', 'comminitrankconfig', 'comminitrankscalable', 'commdestroy', 'commabort')
 GROUP BY y.op_id

@@ -1,18 +1,14 @@
 -- NVTX: ranges become host ops; marks and the rows that name domains, categories and threads become other events.
 
 CREATE OR REPLACE TEMP TABLE nsys_nvtx_domains AS
-SELECT nsys_process(n.globalTid) AS process, n.domainId AS domain_id, any_value(coalesce(n.text, s.value)) AS name
+SELECT n.process, n.domainId AS domain_id, any_value(coalesce(n.text, s.value)) AS name
 FROM nsys_nvtx_events AS n
 LEFT JOIN nsys_strings AS s ON n.textId = s.id
 WHERE n.eventType = 75
 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE nsys_nvtx_categories AS
-SELECT
-    nsys_process(n.globalTid) AS process,
-    n.domainId AS domain_id,
-    n.category,
-    any_value(coalesce(n.text, s.value)) AS name
+SELECT n.process, n.domainId AS domain_id, n.category, any_value(coalesce(n.text, s.value)) AS name
 FROM nsys_nvtx_events AS n
 LEFT JOIN nsys_strings AS s ON n.textId = s.id
 WHERE n.eventType = 33
@@ -25,11 +21,7 @@ SELECT op_id, json_group_object(entry, value) AS payload FROM nsys_payloads GROU
 CREATE OR REPLACE TEMP VIEW nsys_nvtx_named AS
 SELECT
     n.*,
-    s.base_ns,
-    s.source_id,
-    p.rank,
     coalesce(n.text, t.value) AS full_text,
-    d.name AS domain,
     nsys_args(concat_ws(',',
         nsys_member('domain', d.name),
         nsys_number('domain id', CASE WHEN d.name IS NULL THEN nullif(n.domainId, 0) END),
@@ -58,32 +50,28 @@ SELECT
         END)
     )) AS args
 FROM nsys_nvtx_events AS n
-CROSS JOIN nsys_session AS s
 LEFT JOIN nsys_strings AS t ON n.textId = t.id
-LEFT JOIN nsys_processes AS p ON nsys_process(n.globalTid) = p.process
-LEFT JOIN nsys_nvtx_domains AS d ON nsys_process(n.globalTid) = d.process AND n.domainId = d.domain_id
+LEFT JOIN nsys_nvtx_domains AS d ON n.process = d.process AND n.domainId = d.domain_id
 LEFT JOIN nsys_nvtx_categories AS c
-    ON nsys_process(n.globalTid) = c.process AND n.domainId = c.domain_id AND n.category = c.category
+    ON n.process = c.process AND n.domainId = c.domain_id AND n.category = c.category
 LEFT JOIN nsys_payload_objects AS o ON n.op_id = o.op_id;
 
 -- emit_nvtx writes `name, seq = N, op_id = M, sizes = [[..]]`: the name alone groups, the rest is data.
 INSERT INTO new_host_ops BY NAME
 SELECT
-    n.rank,
-    n.op_id,
+    rank,
+    op_id,
     'nvtx' AS kind,
-    coalesce(regexp_replace(n.full_text, '(?s), (seq|op_id|sizes|input_op_ids) = .*$', ''), 'unnamed range') AS name,
-    nsys_pid(n.globalTid) AS pid,
-    nsys_tid(n.globalTid) AS tid,
-    n.start + n.base_ns AS start_local_ns,
-    coalesce(n."end", s.end_ns) - n.start AS duration_ns,
-    CASE WHEN n.eventType IN (59, 70) THEN coalesce(n.domainId, 0) END AS nesting,
-    try_cast(nullif(regexp_extract(n.full_text, ', seq = (\d+)', 1), '') AS BIGINT) AS sequence,
-    n.args
-FROM nsys_nvtx_named AS n
-CROSS JOIN nsys_session AS s
-WHERE n.eventType IN (59, 60, 70, 71)
-    AND nsys_timely(n.start) AND nsys_timely(coalesce(n."end", s.end_ns)) AND coalesce(n."end", s.end_ns) >= n.start;
+    coalesce(regexp_replace(full_text, '(?s), (seq|op_id|sizes|input_op_ids) = .*$', ''), 'unnamed range') AS name,
+    pid,
+    tid,
+    start_local_ns,
+    duration_ns,
+    CASE WHEN eventType IN (59, 70) THEN coalesce(domainId, 0) END AS nesting,
+    try_cast(nullif(regexp_extract(full_text, ', seq = (\d+)', 1), '') AS BIGINT) AS sequence,
+    args
+FROM nsys_nvtx_named
+WHERE eventType IN (59, 60, 70, 71);
 
 INSERT INTO base.other_events BY NAME
 SELECT
@@ -100,18 +88,18 @@ SELECT
         ELSE coalesce('nvtx_event_type_' || eventType, 'nvtx')
     END AS category,
     full_text AS name,
-    nsys_pid(globalTid)::VARCHAR AS pid,
-    nsys_tid(globalTid)::VARCHAR AS tid,
-    start + base_ns AS start_local_ns,
+    pid::VARCHAR AS pid,
+    tid::VARCHAR AS tid,
+    start_local_ns,
     args
 FROM nsys_nvtx_named
-WHERE coalesce(eventType, 0) NOT IN (59, 60, 70, 71) AND nsys_timely(start);
+WHERE coalesce(eventType, 0) NOT IN (59, 60, 70, 71);
 
 -- The ranges of NCCL and torch around collectives (collectives.sql), the last that is asked of these rows. Without the row
 -- that names the domain (cut exports) the names tell.
 CREATE OR REPLACE TEMP TABLE nsys_comm_ranges AS
-SELECT n.op_id, n.globalTid AS thread, n.start, n."end", coalesce(d.name = 'NCCL', FALSE) AS in_domain
+SELECT n.op_id, n.globalTid AS thread, n.start, n."end", n.start + n.duration_ns AS until, coalesce(d.name = 'NCCL', FALSE) AS in_domain
 FROM nsys_nvtx_events AS n
 LEFT JOIN nsys_strings AS t ON n.textId = t.id
-LEFT JOIN nsys_nvtx_domains AS d ON nsys_process(n.globalTid) = d.process AND n.domainId = d.domain_id
+LEFT JOIN nsys_nvtx_domains AS d ON n.process = d.process AND n.domainId = d.domain_id
 WHERE n.eventType IN (59, 60, 70, 71) AND (d.name = 'NCCL' OR starts_with(coalesce(n.text, t.value), 'nccl'));

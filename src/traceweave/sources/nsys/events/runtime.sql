@@ -11,14 +11,14 @@ SELECT id, name, CASE WHEN full_name <> name THEN nsys_member('full name', full_
 
 INSERT INTO new_host_ops BY NAME
 SELECT
-    p.rank,
+    c.rank,
     c.op_id,
     CASE WHEN c.eventClass = 1 THEN 'driver' ELSE 'runtime' END AS kind,
     coalesce(n.name, 'unnamed CUDA call') AS name,
-    nsys_pid(c.globalTid) AS pid,
-    nsys_tid(c.globalTid) AS tid,
-    c.start + s.base_ns AS start_local_ns,
-    c."end" - c.start AS duration_ns,
+    c.pid,
+    c.tid,
+    c.start_local_ns,
+    c.duration_ns,
     -1 AS nesting,
     c.correlationId AS correlation,
     nsys_args(concat_ws(',',
@@ -27,29 +27,22 @@ SELECT
         nsys_number('callchain', c.callchainId)
     )) AS args
 FROM nsys_cupti_activity_kind_runtime AS c
-CROSS JOIN nsys_session AS s
 LEFT JOIN nsys_call_names AS n ON c.nameId = n.id
-LEFT JOIN nsys_processes AS p ON nsys_process(c.globalTid) = p.process
-WHERE coalesce(c.eventClass, 0) IN (0, 1) AND nsys_timely(c.start) AND nsys_timely(c."end") AND c."end" >= c.start;
+WHERE coalesce(c.eventClass, 0) IN (0, 1);
 
 INSERT INTO base.other_events BY NAME
 SELECT
-    p.rank,
+    r.rank,
     r.op_id,
-    s.source_id,
+    r.source_id,
     'X' AS phase,
     CASE WHEN r.eventClass = 67 THEN 'cuda_backtrace' ELSE 'cuda_call_class_' || r.eventClass END AS category,
     n.value AS name,
-    nsys_pid(r.globalTid)::VARCHAR AS pid,
-    nsys_tid(r.globalTid)::VARCHAR AS tid,
-    r.start + s.base_ns AS start_local_ns,
-    r."end" - r.start AS duration_ns,
-    nsys_args(concat_ws(',',
-        nsys_number('correlation', r.correlationId), nsys_number('callchain', r.callchainId)
-    )) AS args
+    r.pid::VARCHAR AS pid,
+    r.tid::VARCHAR AS tid,
+    r.start_local_ns,
+    r.duration_ns,
+    nsys_args(concat_ws(',', nsys_number('correlation', r.correlationId), nsys_number('callchain', r.callchainId))) AS args
 FROM nsys_cupti_activity_kind_runtime AS r
-CROSS JOIN nsys_session AS s
 LEFT JOIN nsys_strings AS n ON r.nameId = n.id
-LEFT JOIN nsys_processes AS p ON nsys_process(r.globalTid) = p.process
-WHERE coalesce(r.eventClass, 0) NOT IN (0, 1)
-    AND nsys_timely(r.start) AND nsys_timely(r."end") AND r."end" >= r.start;
+WHERE coalesce(r.eventClass, 0) NOT IN (0, 1);

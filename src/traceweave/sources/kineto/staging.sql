@@ -1,3 +1,19 @@
+-- Staging of Kineto files: the events as reader.py reads them, and what they are of.
+
+CREATE OR REPLACE TEMP TABLE new_events (
+    source_id INTEGER, ph VARCHAR, cat VARCHAR, name VARCHAR, pid VARCHAR, tid VARCHAR, id VARCHAR,
+    args JSON, since_base_ns BIGINT, duration_ns BIGINT, lane VARCHAR,
+    part INTEGER DEFAULT 0                             -- counts the processes of a file into which several were merged
+);
+
+-- One row about each process of each file: what to add to times and to row numbers of new_events.
+CREATE OR REPLACE TEMP TABLE new_source (
+    source_id INTEGER, part INTEGER, rank INTEGER, world_size INTEGER, base_ns BIGINT, first_op_id BIGINT, is_merged BOOLEAN
+);
+
+-- The process groups that files list.
+CREATE OR REPLACE TEMP TABLE new_groups (source_id INTEGER, name VARCHAR, description VARCHAR, ranks INTEGER[], size INTEGER);
+
 -- What the categories of events stand for: on the host, on the device. Torch changed their names over the years.
 
 CREATE OR REPLACE TEMP TABLE host_categories AS
