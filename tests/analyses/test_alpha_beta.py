@@ -72,6 +72,14 @@ def test_of_one_size_latency_is_what_no_link_explains(build: Builder) -> None:
     assert row["note"] == "one size only: alpha_ns is what it takes beyond a bandwidth of 1 GB/s"
 
 
+def test_where_larger_sizes_do_not_take_longer_all_is_latency(build: Builder) -> None:
+    """400 and 800 bytes take 400 and 800 ns at 1 GB/s, and took 2,000 and 1,900."""
+    _sizes(build, {400: 2000, 800: 1900}, residual_ns=500)
+    (row,) = rows(build.con, "alpha_beta")
+    assert (row["alpha_ns"], row["beta_gbps"], row["half_bytes"]) == (1350, None, 1350)
+    assert row["note"].startswith("larger sizes do not take longer: alpha_ns is what they take")
+
+
 def test_operations_of_one_rank_alone_have_no_transfer(build: Builder) -> None:
     build.rank(0)
     build.collective({0: (0, 100)})

@@ -287,7 +287,7 @@ def test_of_two_sums_in_flight_the_one_that_ends_nearer_was_waited_for() -> None
     comm = {
         "start_ns": [3 * ms, 4 * ms],
         "called": [2 * ms, 3 * ms],
-        "end_ns": [50 * ms + ms // 10, 51 * ms + 6 * ms // 10],
+        "waited": [50 * ms + ms // 10, 51 * ms + 6 * ms // 10],
         "caller": [0, 0],
         "together": [NONE, NONE],
         "soonest": [NONE, NONE],
@@ -309,7 +309,7 @@ def test_who_goes_on_before_a_sum_can_be_over_did_not_wait_for_it(
     comm = {
         "start_ns": [5 * ms],
         "called": [4 * ms],
-        "end_ns": [105 * ms],
+        "waited": [105 * ms],
         "caller": [0],
         "together": [60 * ms],
         "soonest": [(60 + quickest) * ms],

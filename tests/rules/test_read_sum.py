@@ -35,6 +35,31 @@ def test_bytes_that_a_job_exchanges_itself_are_no_objects(
     assert "Each step exchanges Python objects" not in titles
 
 
+# what was wrong: "Sum it up and read it every so many steps", of what DDP reads for itself
+def test_ddp_that_looks_for_unused_parameters_is_named(
+    fixtures: Path, database_of: DatabaseOf, tmp_path: Path
+) -> None:
+    """As if the sum that is read were of int32, and DDP had looked which parameters are used."""
+
+    def used(trace: dict[str, Any]) -> None:
+        events = trace["traceEvents"]
+        for event in events:
+            if event.get("name") in {"gloo:all_reduce", "c10d::allreduce_"}:
+                dims = event["args"].get("Input Dims", [])
+                if any(dim in ([], [[]]) or dim == [1] for dim in dims):
+                    kinds = event["args"]["Input type"]
+                    event["args"]["Input type"] = ["int" if k == "float" else k for k in kinds]
+        first = next(event for event in events if event.get("cat") == "cpu_op")
+        name = "torch.distributed.ddp.reducer::search_unused_parameters"
+        events.append({**first, "name": name, "dur": 1})
+
+    traces = rewritten(fixtures / "metric_read_gloo", tmp_path / "traces", used)
+    with traceweave.open(database_of(traces)) as run:
+        found = run.findings().set_index("rule").loc["read_sum"]
+    assert found["title"] == "DDP asks in every step which parameters were used"
+    assert found["advice"].startswith("No find_unused_parameters=True where")
+
+
 # what was wrong: "only 36 of 84 collective calls could be matched": the 4 bytes that rank 0 gets
 # from each rank and sends back are no messages of the job's own
 def test_a_monitored_barrier_is_a_barrier(recorded: Recorded) -> None:

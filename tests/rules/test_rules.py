@@ -68,8 +68,8 @@ REAL: dict[str, Rule] = {
             True_(
                 "uneven_experts_gloo",
                 [0],
-                "Rank 0 keeps 1 rank waiting .*computes longer. By the input sizes of aten::mm,"
-                " rank 0 gets 1.42 times the mean. Rank 0 runs aten::mm 6 times",
+                "Rank 0 keeps 1 rank waiting .*computes longer. By the split sizes of all_to_all,"
+                " rank 0 gets 1.5 times the mean. Rank 0 runs aten::mm 6 times",
                 "Divide the work evenly: sizes of batches",
             ),
             # 30 ms in a range of its own in every step, beside one of 3 ms that all ranks have

@@ -11,7 +11,7 @@
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
--- column: alpha_ns BIGINT | latency; of a single size what it takes beyond 1 GB/s, if that is most of it; NULL: see note
+-- column: alpha_ns BIGINT | latency; of a single size, or where larger ones do not take longer, what they take beyond 1 GB/s, if that is most of it; NULL: see note
 -- column: beta_gbps DOUBLE | bus bandwidth, decimal GB/s; NULL: see note
 -- column: half_bytes BIGINT | size whose transfer is half latency: smaller ones waste the bandwidth; NULL without alpha_ns
 -- column: sizes BIGINT | different sizes in the fit
@@ -82,7 +82,7 @@ spans AS (
         CAST(sum(instances) AS BIGINT) AS instances,
         min(bytes) AS bytes_min,
         max(bytes) AS bytes_max,
-        CASE WHEN count(*) = 1 THEN any_value(beyond_ns) END AS beyond_ns
+        CASE WHEN count(beyond_ns) = count(*) AND (count(*) = 1 OR max(bytes) >= {{ param('min_span') }} * min(bytes)) THEN median(beyond_ns) END AS beyond_ns
     FROM sizes
     GROUP BY op, group_id
 ),
@@ -136,6 +136,7 @@ judged AS (
             WHEN sizes = 1 AND beyond_ns IS NOT NULL THEN 'one size only: alpha_ns is what it takes beyond a bandwidth of 1 GB/s'
             WHEN sizes = 1 THEN 'not computable: there is one size only'
             WHEN bytes_max < {{ param('min_span') }} * bytes_min THEN 'not computable: its sizes are too similar'
+            WHEN ns_per_byte <= 0 AND beyond_ns IS NOT NULL THEN 'larger sizes do not take longer: alpha_ns is what they take beyond a bandwidth of 1 GB/s'
             WHEN ns_per_byte <= 0 THEN 'not computable: larger sizes do not take longer'
         END AS obstacle
     FROM counted AS c

@@ -13,7 +13,7 @@
 -- column: others_ns BIGINT | median of the other ranks
 -- column: excess_ns BIGINT | how much longer, per step over all steps
 -- column: step_share DOUBLE | excess_ns / the mean step
--- column: which_steps VARCHAR | in which steps: at least half as much longer as in the worst
+-- column: which_steps VARCHAR | in which steps: at least half as much longer as in those that hold half of it, the worst first
 -- column: note VARCHAR | the same in a sentence
 -- order: excess_ns DESC, kind, name
 -- caveat: a range holds what is in it, kernels apart: its row and those of its parts are about the same time.

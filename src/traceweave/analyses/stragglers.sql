@@ -16,7 +16,7 @@
 -- column: instances BIGINT | collectives of this rank that were seen on another rank too, and count
 -- column: times_last BIGINT | those in which it arrived after all the others
 -- column: caused_wait_ns BIGINT | how long ranks waited for it alone: from the start of the last but one to its own, summed over the waiting ranks
--- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group', 'device_delay' or 'unknown_idle'; NULL: see note
+-- column: cause VARCHAR | what it did longer than the others on its way to these: 'compute', 'host_bound', 'data_loading', 'copies', 'other_group', 'device_delay', 'unknown_idle', or 'late_end': the collective before ended later on it, which is no doing of the rank; NULL: see note
 -- column: below_resolution BOOLEAN | at least half of caused_wait_ns comes from delays below the clock resolution; false if it was never last
 -- column: resolved_wait_ns BIGINT | the part of caused_wait_ns from delays that the clocks resolve
 -- column: delay_max_ns BIGINT | longest time between its start and that of the last but one; NULL if it was never last

@@ -44,6 +44,8 @@ class Side:
     issued: Ints
     waited: Ints
     """When it was over for who issued it."""
+    free: Ints
+    """Since when the thread that issued it had done nothing else by then."""
     size: Ints
     dtype: Ints
     step: Ints
@@ -128,12 +130,30 @@ WITH host AS (
     SELECT call_id, source_id, host_op_id, op, bytes, dtype FROM base.collective_calls
     WHERE evidence = 'host op' AND gpu_op_id IS NULL AND op IN ('send', 'recv')
 ),
+-- what threads do, inner operators within the outer ones
+threads AS (
+    SELECT
+        source_id, tid, start_local_ns,
+        max(start_local_ns + duration_ns) OVER (PARTITION BY source_id, tid ORDER BY start_local_ns) AS done_ns
+    FROM base.host_ops
+    WHERE kind = 'op' AND source_id IN (SELECT source_id FROM base.messages)
+),
+issuing AS (
+    SELECT op_id AS host_op_id, tid FROM base.host_ops SEMI JOIN base.messages ON op_id = host_op_id
+),
+messages AS (
+    SELECT m.*, least(coalesce(t.done_ns, m.waited_local_ns), m.waited_local_ns) AS free_local_ns
+    FROM base.messages AS m
+    LEFT JOIN issuing AS i USING (host_op_id)
+    ASOF LEFT JOIN threads AS t
+        ON t.source_id = m.source_id AND t.tid = i.tid AND m.waited_local_ns > t.start_local_ns
+),
 known AS (
     SELECT
         m.*, k.call_id, k.op, coalesce(k.bytes, -1) AS bytes, s.step,
         m.waited_local_ns <= s.start_local_ns + s.duration_ns AS is_closed,
         dense_rank() OVER (ORDER BY k.dtype) AS dtype
-    FROM base.messages AS m
+    FROM messages AS m
     JOIN host AS k USING (source_id, host_op_id)
     ASOF LEFT JOIN base.steps AS s
         ON s.source_id = m.source_id AND s.rank = m.rank AND m.issued_local_ns >= s.start_local_ns
@@ -143,6 +163,7 @@ SELECT
     rank, source_id, op, peer_place, tag,
     list(call_id ORDER BY issued_local_ns, call_id), list(issued_local_ns ORDER BY issued_local_ns, call_id),
     list(coalesce(waited_local_ns, $never) ORDER BY issued_local_ns, call_id),
+    list(coalesce(free_local_ns, $never) ORDER BY issued_local_ns, call_id),
     list(bytes ORDER BY issued_local_ns, call_id), list(dtype ORDER BY issued_local_ns, call_id),
     list(coalesce(step, -1) ORDER BY issued_local_ns, call_id),
     coalesce(bool_and(coalesce(is_closed, FALSE)), FALSE),
@@ -213,7 +234,7 @@ class _Search:
             self.found.received.append(received.call[i + shift])
             ranks = tuple(sorted((sent.rank, received.rank)))
             (group,) = groups if len(groups) == 1 else [Listed("", None, ranks)]
-            over = np.minimum(sent.waited[i], received.waited[i + shift])
+            over = _over(sent, i, received, i + shift)
             for side, met, other in ((sent, i, received), (received, i + shift, sent)):
                 until = side.waited.copy()
                 until[met] = over
@@ -336,9 +357,9 @@ class _Search:
 
 def _side(row: tuple[Any, ...]) -> Side:
     rank, source, op, place, _, *columns, closed, since, until = row
-    call, issued, waited, size, dtype, step = (np.array(c, np.int64) for c in columns)
+    call, issued, waited, free, size, dtype, step = (np.array(c, np.int64) for c in columns)
     return Side(
-        rank, source, op == "send", place, call, issued, waited, size, dtype, step, closed,
+        rank, source, op == "send", place, call, issued, waited, free, size, dtype, step, closed,
         (since, until),
     )  # fmt: skip
 
@@ -358,6 +379,26 @@ def possible_shifts(sent: Side, received: Side) -> list[int]:
 def _met(sent: Side, received: Side, shift: int) -> Ints:
     """The places of the sends that have receives under a shift."""
     return np.arange(max(0, -shift), min(len(sent), len(received) - shift))
+
+
+def _over(sent: Side, i: Ints, received: Side, j: Ints) -> Ints:
+    """When messages were over: when either side was, but who did something else first may have
+    waited for what was there. If it waited for less long than the quickest message of that size
+    takes, of those that somebody waited for from the beginning, it did."""
+    first = np.where(sent.waited[i] < received.waited[j], 0, 1)
+    over, free = (
+        np.choose(first, [getattr(sent, name)[i], getattr(received, name)[j]])
+        for name in ("waited", "free")
+    )
+    together = np.maximum(sent.issued[i], received.issued[j])
+    whole = np.maximum(free, together)
+    _, of_size = np.unique(sent.size[i], return_inverse=True)
+    quickest = np.full(len(i), NEVER)
+    throughout = free <= together
+    np.minimum.at(quickest, of_size[throughout], (over - together)[throughout])
+    quickest = np.maximum(quickest[of_size], 0)
+    was_there = (quickest < NEVER) & (over - whole < quickest)
+    return np.where(was_there, np.minimum(together + quickest, over), over)
 
 
 def _last_over(side: Side, window: Window) -> int:

@@ -299,19 +299,19 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     before the last member came until the quickest collective of its size would have been over, and
     for longer than the range is late, waited for it too.
     """
-    if not len(comm["end_ns"]) or not len(cpu["chain"]):
+    if not len(comm["waited"]) or not len(cpu["chain"]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    by_end = np.argsort(comm["end_ns"], kind="stable")
+    by_end = np.argsort(comm["waited"], kind="stable")
     leads = np.diff(cpu["chain"], prepend=np.nan) != 0
     start, free = cpu["start_ns"], np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
-    idle, ends, found = start - free, comm["end_ns"][by_end], np.full(len(free), -1)
+    idle, ends, found = start - free, comm["waited"][by_end], np.full(len(free), -1)
     ended, soon = (
         np.searchsorted(ends, start + early, side="right") - 1 for early in (0, EARLY_NS)
     )
     # of those that end at once the last was waited for, of two far apart the nearer
     for place in (ended, soon, soon + 1):
         one = by_end[np.clip(place, 0, len(by_end) - 1)]
-        end, waited = comm["end_ns"][one], comm["together"][one] > free
+        end, waited = comm["waited"][one], comm["together"][one] > free
         late = np.where(waited & (comm["soonest"][one] <= start), idle, idle // IN_LATE)
         waits = (place >= 0) & (place < len(by_end)) & (end > free)
         waits &= end <= start + np.maximum(late, EARLY_NS)

@@ -27,7 +27,8 @@ FEW_NODES = 2_000_000
 """Of a small run: its rows and its graph take some 100 bytes for each."""
 
 TIMES = frozenset({
-    "start_ns", "end_ns", "called", "together", "soonest", "device_start_ns", "device_end_ns"
+    "start_ns", "end_ns", "waited", "called", "together", "soonest",
+    "device_start_ns", "device_end_ns",
 })  # fmt: skip
 """Columns that are moments: ns of the common clock since the run's first event, NONE for none."""
 
@@ -185,11 +186,14 @@ SELECT
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
     coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
     coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller,
-    coalesce(i.together, {none}) AS together, coalesce(i.soonest, {none}) AS soonest
+    coalesce(i.together, {none}) AS together, coalesce(i.soonest, {none}) AS soonest,
+    -- a message of gloo may be over before somebody waits for it
+    k.start_ns + b.duration_ns AS waited
 FROM (
     SELECT k.*, p.number
     FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
 ) AS k
+JOIN base.collective_calls AS b USING (call_id)
 LEFT JOIN tw_replay_instances AS i USING (collective_id)
 LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL AND h.kind <> 'annotation'
 WHERE k.rank BETWEEN $first AND $last

@@ -9,7 +9,8 @@ FROM (VALUES
     ('copies', 4, 'it copies longer'),
     ('other_group', 5, 'it waits in another process group'),
     ('device_delay', 6, 'its GPU starts launched work late'),
-    ('unknown_idle', 7, 'it idles longer, no cause recorded')
+    ('unknown_idle', 7, 'it idles longer, no cause recorded'),
+    ('late_end', 8, 'its previous collective ends later')
 ) AS causes(cause, place, words);
 
 -- macro: tw_who_does(who, words) | words of tw_late_causes with their subject: 'Rank 2 waits for data', 'Rank 2''s host is late'

@@ -2,7 +2,7 @@
 -- topic: communication
 -- needs: ref('exposed_calls'), ref('read_calls')
 -- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, made room for as torch does it, Python objects are exchanged (all_gather_object, broadcast_object_list). All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
--- try: Sum up and read every so many steps; or read the value of the step before. No barriers and no Python objects in the loop.
+-- try: Sum up and read every so many steps; or read the value of the step before. No find_unused_parameters where all are used. No barriers and no Python objects in the loop.
 -- proof: exposed_comm
 WITH per_step AS (
     SELECT
@@ -36,6 +36,14 @@ pickled AS (
     GROUP BY k.op, k.group_id
     HAVING bool_and(k.is_followed AND coalesce(h.start_ns < k.next_ns, FALSE))
 ),
+-- DDP that looks for unused parameters sums up as int32 on how many ranks each was used, and reads it
+used AS (
+    SELECT k.op, k.group_id
+    FROM {{ ref('read_calls') }} AS r JOIN collectives AS k USING (rank, collective_id)
+    WHERE EXISTS (FROM tw_range_names WHERE contains(name, 'reducer::search_unused_parameters'))
+    GROUP BY k.op, k.group_id
+    HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int'))
+),
 waited AS (
     SELECT
         e.*, s.unit, s.each_unit,
@@ -49,7 +57,8 @@ waited AS (
 )
 SELECT
     CASE WHEN op = 'barrier' THEN format('{} has {} that hosts wait in', each_unit, barriers)
-        WHEN is_pickled THEN format('{} exchanges Python objects', each_unit) ELSE format('The host reads the result of {} in every {}', op, unit) END AS title,
+        WHEN is_pickled THEN format('{} exchanges Python objects', each_unit)
+        WHEN is_used THEN format('DDP asks in every {} which parameters were used', unit) ELSE format('The host reads the result of {} in every {}', op, unit) END AS title,
     group_id,
     exposed_ns AS cost_ns,
     format('op={} group={}{} wait=none', op, group_id, CASE WHEN op = 'barrier' THEN '' ELSE format(' bytes=0-{}', bytes) END) AS scenario,
@@ -58,8 +67,9 @@ SELECT
     || format('. Compute does not hide {} per {} of that, {} of it waiting', tw_time(exposed_ns), unit, tw_time(waiting_ns)) AS evidence,
     CASE WHEN op = 'barrier' THEN 'No barrier in the loop: collectives make ranks wait for each other where one needs what another has'
         WHEN is_pickled THEN format('Tensors of known sizes in place of objects ({}), or not in every {}: objects are pickled, their sizes exchanged and read first', CASE op WHEN 'broadcast' THEN 'broadcast_object_list' ELSE 'all_gather_object' END, unit)
+        WHEN is_used THEN 'No find_unused_parameters=True where ranks use all parameters; static_graph=True where they always use the same'
         WHEN op = 'broadcast' THEN format('Let each rank work it out, or send it every so many {}s: until it is there the host does nothing else', unit)
         WHEN op = 'all_gather' THEN format('Gather it every so many {}s: until it is there the host does nothing else', unit)
         ELSE format('{} and read it every so many {}s, or read the value of the {} before: until then the host goes on',
             CASE WHEN calls > 1 THEN format('Put the {} into one, sum it up', calls) ELSE 'Sum it up' END, unit, unit) END AS advice
-FROM (SELECT *, (op, group_id) IN (FROM pickled) AS is_pickled FROM waited) CROSS JOIN LATERAL (SELECT CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers)
+FROM (SELECT *, (op, group_id) IN (FROM pickled) AS is_pickled, (op, group_id) IN (FROM used) AS is_used FROM waited) CROSS JOIN LATERAL (SELECT CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers)

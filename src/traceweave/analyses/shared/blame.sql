@@ -18,7 +18,7 @@
 -- column: instances BIGINT | all that it shares with other ranks
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
--- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up
+-- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up, or the collective before ended later on it
 -- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it
 -- column: cause_share DOUBLE | as in stragglers
 WITH late AS (
@@ -49,7 +49,7 @@ SELECT
     s.instances,
     h.ranks AS held_up,
     s.chance,
-    (s.cause IS DISTINCT FROM 'other_group')
+    coalesce(s.cause NOT IN ('other_group', 'late_end'), TRUE)
         AND l.cost_ns >= {{ param('min_share') }} * m.step_ns
         AND l.cost_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
     stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE) AS is_straggler,

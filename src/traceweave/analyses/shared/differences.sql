@@ -31,7 +31,8 @@ spans AS MATERIALIZED (
 sizes AS (
     SELECT
         (SELECT count(*) FROM ranks) AS ranks,
-        coalesce((SELECT list(DISTINCT step ORDER BY step) FROM steps), [NULL]) AS steps
+        -- in a step that one rank alone recorded nobody does less
+        coalesce((SELECT list(step ORDER BY step) FROM (SELECT step FROM steps GROUP BY step HAVING count(DISTINCT rank) > 1 OR (SELECT count(*) FROM ranks) = 1)), [NULL]) AS steps
 ),
 -- of a rank that does not do it the time is 0; materialized, or DuckDB sorts once per rank
 sorted AS MATERIALIZED (
@@ -43,14 +44,20 @@ beside AS (
         tw_median_of_others(a.all_ns, s.ns, z.ranks) AS others_ns,
         tw_median_of_others(a.all_n, s.n, z.ranks) AS others_n
     FROM spans AS s JOIN sorted AS a ON a.kind = s.kind AND a.name = s.name AND a.step IS NOT DISTINCT FROM s.step CROSS JOIN sizes AS z
-    WHERE z.ranks > 1
+    WHERE z.ranks > 1 AND (s.step IS NULL OR list_contains(z.steps, s.step))
+),
+ranked AS (
+    SELECT *, sum(greatest(ns - others_ns, 0)) OVER (PARTITION BY rank, kind, name ORDER BY ns - others_ns DESC, step) AS until_ns FROM beside
 ),
 longer AS (
-    -- what others do not do is more wherever it is
+    -- what others do not do is more wherever it is; one step that is worse than all hides the others only if half of it is there
     SELECT
         *,
-        ns > others_ns AND (max(others_ns) OVER thing = 0 OR 2 * (ns - others_ns) >= max(ns - others_ns) OVER thing) AS is_longer
-    FROM beside
+        ns > others_ns AND (
+            max(others_ns) OVER thing = 0
+            OR 2 * (ns - others_ns) >= max(ns - others_ns) FILTER (2 * until_ns >= excess_ns) OVER thing
+        ) AS is_longer
+    FROM (SELECT *, max(until_ns) OVER (PARTITION BY rank, kind, name) AS excess_ns FROM ranked)
     WINDOW thing AS (PARTITION BY rank, kind, name)
 ),
 grouped AS (

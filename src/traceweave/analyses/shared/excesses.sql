@@ -5,6 +5,7 @@
 -- column: step BIGINT | step in which it issued the collective
 -- column: waiting_ranks BIGINT | ranks that waited for it
 -- column: delay_ns BIGINT | for how long
+-- column: late_end_ns DOUBLE | how much later the collective before ended on it
 -- column: compute_ns DOUBLE | this and the following as in stretches, less the mean of the others
 -- column: comm_ns DOUBLE | communication without compute, where it can have been held up there
 -- column: copies_ns DOUBLE | copies alone
@@ -18,7 +19,7 @@
 WITH others AS (
     SELECT
         collective_id, previous_id,
-        avg(compute_ns) AS compute_ns, avg(comm_ns) AS comm_ns, avg(copies_ns) AS copies_ns, avg(launch_ns) AS launch_ns,
+        CASE WHEN min(ended_ns) > 0 THEN CAST(sum(ended_ns) // count(*) AS BIGINT) END AS ended_ns, avg(compute_ns) AS compute_ns, avg(comm_ns) AS comm_ns, avg(copies_ns) AS copies_ns, avg(launch_ns) AS launch_ns,
         avg(sync_ns) AS sync_ns, avg(loading_ns) AS loading_ns, avg(allocator_ns) AS allocator_ns, avg(code_ns) AS code_ns,
         avg(device_ns) AS device_ns, avg(other_ns) AS other_ns
     FROM {{ ref('stretches') }}
@@ -27,6 +28,7 @@ WITH others AS (
 )
 SELECT
     l.rank, l.step, l.waiting_ranks, l.delay_ns,
+    CASE WHEN l.ended_ns > 0 AND o.ended_ns > 0 THEN CAST(l.ended_ns - o.ended_ns AS DOUBLE) ELSE 0 END AS late_end_ns,
     l.compute_ns - o.compute_ns AS compute_ns,
     CASE WHEN l.is_elsewhere THEN l.comm_ns - o.comm_ns ELSE 0 END AS comm_ns,
     l.copies_ns - o.copies_ns AS copies_ns,
@@ -43,7 +45,7 @@ WHERE l.is_last
 UNION ALL
 SELECT
     s.rank, s.step, s.waiting_ranks, s.delay_ns,
-    0, 0, 0,
+    0, 0, 0, 0,
     greatest(s.delay_ns - l.sync_ns - l.loading_ns - l.allocator_ns - l.code_ns - greatest(s.device_ns - o.device_ns, 0), 0),
     l.sync_ns, l.loading_ns, l.allocator_ns, l.code_ns,
     -- what was launched and did not start was no matter of the host

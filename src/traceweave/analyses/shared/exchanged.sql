@@ -22,7 +22,11 @@ WITH exchanges AS MATERIALIZED (
         g.size,
         CASE WHEN len(g.ranks) = g.size THEN list_sort(g.ranks) END AS members,
         -- the list is cut with '...' after 30 items, which becomes a NULL
-        TRY_CAST(coalesce(o.args ->> 'In split size', h.args ->> 'In split size') AS BIGINT[]) AS splits,
+        -- of gloo the call that issues it says them
+        TRY_CAST(coalesce(
+            o.args ->> 'In split size', h.args ->> 'In split size',
+            CASE WHEN h.name = 'c10d::alltoall_base_' THEN json_extract_string(h.args, '$."Concrete Inputs"[4]') END
+        ) AS BIGINT[]) AS splits,
         TRY_CAST(coalesce(o.args ->> 'In msg nelems', h.args ->> 'In msg nelems') AS BIGINT) AS elements_in,
         TRY_CAST(coalesce(o.args ->> 'Out msg nelems', h.args ->> 'Out msg nelems') AS BIGINT) AS elements_out
     FROM collectives AS k

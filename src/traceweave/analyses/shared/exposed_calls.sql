@@ -2,6 +2,7 @@
 -- grain: one row per rank and collective
 -- needs: ref('exposed_comm')
 -- param: forward_share
+-- param: read_bytes
 -- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
 -- column: step BIGINT | step in which it was issued
 -- column: op VARCHAR | which operation
@@ -19,7 +20,8 @@
 -- column: is_staged BOOLEAN | between stages of a pipeline
 -- column: windows BIGINT | steps of the rank
 -- column: is_p2p BOOLEAN | a send or recv
--- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations
+-- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations, or the host reads it
+-- column: is_read BOOLEAN | the host reads its result, or waits in it: a barrier (`read_calls`)
 -- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
@@ -100,13 +102,14 @@ SELECT
     e.is_staged,
     r.windows,
     e.op IN ('send', 'recv') AS is_p2p,
-    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL AS is_blocking,
+    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL OR w.rank IS NOT NULL AS is_blocking,
+    w.rank IS NOT NULL AS is_read,
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
-        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
+        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.rank IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
@@ -125,6 +128,7 @@ LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op = 'all_gather')
 LEFT JOIN sharding AS h ON h.call_id = e.call_id
+LEFT JOIN {{ ref('read_calls') }} AS w ON w.rank = e.rank AND w.collective_id = e.collective_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id

@@ -6,6 +6,7 @@
 -- column: staged_ns DOUBLE | waiting of pipeline stages for each other
 -- column: one_sided_ns DOUBLE | sends and receives whose other side is not known
 -- column: transfer_ns DOUBLE | exposed for another reason than waiting
+-- column: read_ns DOUBLE | of transfer_ns, what the host reads at once
 -- column: hideable_ns DOUBLE | of transfer_ns, what may run beside the compute there is
 -- column: doubtful_ns DOUBLE | of transfer_ns, in operations that lack ranks, or do not make ranks wait for all others
 -- column: doubtful_hideable_ns DOUBLE | of that, what may run beside compute
@@ -43,6 +44,7 @@ summed AS (
         coalesce(sum(exposed_ns) FILTER (WHERE is_p2p AND is_staged AND wait_ns IS NULL), 0) AS one_sided_ns,
         coalesce(sum(bare_ns), 0) AS bare_ns,
         coalesce(sum(bare_ns) FILTER (WHERE NOT is_staged AND NOT is_blocking), 0) AS hideable_ns,
+        coalesce(sum(bare_ns) FILTER (WHERE is_read), 0) AS read_ns,
         coalesce(sum(bare_ns) FILTER (WHERE lacks_ranks OR is_unsplit), 0) AS doubtful_ns,
         coalesce(sum(bare_ns) FILTER (WHERE (lacks_ranks OR is_unsplit) AND NOT is_staged AND NOT is_blocking), 0) AS doubtful_hideable_ns,
         CASE
@@ -74,6 +76,7 @@ SELECT
     of_wait * staged_ns AS staged_ns,
     of_rest * one_sided_ns AS one_sided_ns,
     of_rest * bare_ns AS transfer_ns,
+    of_rest * read_ns AS read_ns,
     least(of_rest * hideable_ns, free_compute_ns) AS hideable_ns,
     of_rest * doubtful_ns AS doubtful_ns,
     of_rest * doubtful_hideable_ns AS doubtful_hideable_ns,

@@ -24,6 +24,7 @@ WITH summed AS (
         sum(waiting_ranks * comm_ns) AS other_group,
         sum(waiting_ranks * device_ns) AS device_delay,
         sum(waiting_ranks * other_ns) AS unknown_idle,
+        sum(waiting_ranks * late_end_ns) AS late_end,
         list_sort([
             {ns: sum(waiting_ranks * launch_ns), cause: 'launch_bound'},
             {ns: sum(waiting_ranks * sync_ns), cause: 'sync'},
@@ -37,7 +38,7 @@ causes AS (
     SELECT rank, at_step, cause, excess_ns, excess_ns / sum(excess_ns) OVER (PARTITION BY rank, at_step) AS cause_share
     FROM (
         UNPIVOT summed
-        ON "compute", host_bound, data_loading, copies, other_group, device_delay, unknown_idle
+        ON "compute", host_bound, data_loading, copies, other_group, device_delay, unknown_idle, late_end
         INTO NAME cause VALUE excess_ns
     )
     WHERE excess_ns > 0

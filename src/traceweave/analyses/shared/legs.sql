@@ -14,6 +14,7 @@
 -- column: first_id BIGINT | the first collective since the ranks were even
 -- column: previous_id BIGINT | the one that made them so; -1: none is recorded
 -- column: from_ns BIGINT | its end; of -1 the start of the first. Rank's own clock
+-- column: ended_ns BIGINT | the same end, common clock; 0: none is recorded, or it does not make ranks wait for all others
 -- column: start_ns BIGINT | start of this collective, rank's own clock
 WITH
 -- Totals are joined one at a time: of two at once DuckDB may take the pairs of a rank first, billions of them.
@@ -27,6 +28,8 @@ between AS MATERIALIZED (
         a.*,
         lag(a.collective_id) OVER by_start AS before_id,
         lag(a.own_end_ns) OVER by_start AS before_ns,
+        -- who waits for nobody is done when it pleases
+        lag(CASE WHEN NOT a.has_root THEN a.end_ns END) OVER by_start AS before_end_ns,
         lag(2 * (z.compute_ns - a.computed_ns) > a.duration_ns) OVER by_start AS is_overlapped
     FROM begun AS a JOIN {{ ref('worked_until') }} AS z ON z.rank = a.rank AND z.at_ns = a.own_end_ns
     WINDOW by_start AS (PARTITION BY a.rank, a.group_id, a.pair ORDER BY a.own_start_ns, a.collective_id)
@@ -44,6 +47,7 @@ SELECT
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN l.collective_id END IGNORE NULLS) OVER so_far AS first_id,
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.before_id, -1) END IGNORE NULLS) OVER so_far AS previous_id,
     last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.before_ns, l.own_start_ns) END IGNORE NULLS) OVER so_far AS from_ns,
+    last_value(CASE WHEN c.is_carried IS NOT TRUE THEN coalesce(l.before_end_ns, 0) END IGNORE NULLS) OVER so_far AS ended_ns,
     l.own_start_ns AS start_ns
 FROM between AS l LEFT JOIN carried AS c USING (collective_id)
 WINDOW so_far AS (

@@ -14,10 +14,13 @@ FROM (
     FROM (
         SELECT
             k.rank, k.collective_id,
-            TRY_CAST(g.args->>'Out msg nelems' AS DOUBLE) AS received,
+            coalesce(
+                TRY_CAST(g.args->>'Out msg nelems' AS DOUBLE),
+                CASE WHEN h.name = 'c10d::alltoall_base_' THEN TRY_CAST(json_extract_string(h.args, '$."Input Dims"[0][0]') AS DOUBLE) END
+            ) AS received,
             -- gloo tells what a rank sends
             coalesce(TRY_CAST(g.args->>'In msg nelems' AS DOUBLE), k.bytes) AS sent
-        FROM collectives AS k LEFT JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id
+        FROM collectives AS k LEFT JOIN gpu_ops AS g ON g.op_id = k.gpu_op_id LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id
         WHERE k.op = 'all_to_all' AND k.collective_id IS NOT NULL
     )
 )

@@ -10,6 +10,7 @@
 -- column: waiting_ranks BIGINT | ranks that waited for the last one
 -- column: previous_id BIGINT | the collective that made the ranks even
 -- column: from_ns BIGINT | its end, rank's own clock
+-- column: ended_ns BIGINT | the same end, common clock
 -- column: start_ns BIGINT | start of this collective, rank's own clock
 -- column: is_elsewhere BOOLEAN | a collective of other ranks began or ended meanwhile: only there can one be held up, in its own group who waits longest was first
 -- column: compute_ns BIGINT | time between the two in which compute ran
@@ -63,7 +64,7 @@ spent AS (
     FROM entered AS s JOIN {{ ref('worked_until') }} AS z ON z.rank = s.rank AND z.at_ns = s.start_ns
 )
 SELECT
-    collective_id, rank, step, group_id, is_last, delay_ns, waiting_ranks, previous_id, from_ns, start_ns, is_elsewhere,
+    collective_id, rank, step, group_id, is_last, delay_ns, waiting_ranks, previous_id, from_ns, ended_ns, start_ns, is_elsewhere,
     compute_ns, comm_ns, copies_ns, launch_ns, sync_ns, loading_ns, allocator_ns, device_ns, code_ns,
     idle_ns - launch_ns - sync_ns - loading_ns - allocator_ns - device_ns - code_ns AS other_ns
 FROM spent
