@@ -16,11 +16,11 @@ assets/charts.js writes what the reader of a page points at by the same rules; a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Number: TypeAlias = int | float | Decimal
 Kind: TypeAlias = Literal["duration", "bytes", "flops", "percent"]
@@ -204,6 +204,19 @@ def name_ranks(ranks: Sequence[int]) -> str:
 def named(noun: str, numbers: Sequence[int]) -> str:
     """Write 'step 3' or 'steps 0-2, 5'."""
     return f"{noun if len(set(numbers)) == 1 else noun + 's'} {folded(numbers)}"
+
+
+def doubts_said(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence for each kind of doubt in rows of the table `recording`: the ranks, and what
+    it is on the one that has most of it."""
+    kinds: dict[object, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        kinds.setdefault((row["kind"], row["is_unknown"], bool(row["steps"])), []).append(row)
+    for alike in kinds.values():
+        worst = max(alike, key=lambda row: (row["count"] or 0, -row["rank"]))
+        differ = any(row["message"] != worst["message"] for row in alike)
+        most = f", rank {worst['rank']} most" if differ else ""
+        yield f"{name_ranks(sorted(row['rank'] for row in alike))}{most}: {worst['message']}"
 
 
 def subject(ranks: Sequence[int], one: str, many: str) -> str:

@@ -17,7 +17,7 @@
 -- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
 -- column: note VARCHAR | what it gains alone, where that is less than on top of the others; how far to trust it
--- main: n, rule, ranks, title, step_ns, gain_ns, alone_ns, uncertainty_ns, bottleneck
+-- main: n, ranks, title, step_ns, gain_ns, alone_ns, uncertainty_ns, bottleneck, note
 -- order: n
 -- caveat: only what a scenario can say is here; findings has the rest, with bounds.
 -- caveat: a fix is the whole of it: no transfer at all, no time of the hosts at all; what can be had is less. 'traceweave what-if' takes factors.

@@ -60,11 +60,12 @@ hung AS (
 ),
 judged AS (
     SELECT
-        any_value(message ORDER BY verdict = 'unknown' DESC, kind, rank) FILTER (rank IS NOT NULL) AS message,
-        count(DISTINCT message) FILTER (rank IS NOT NULL) AS messages,
-        bool_or(verdict = 'fit to judge') AS is_fit,
-        list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks
-    FROM {{ ref('recording') }}
+        first(message ORDER BY is_unknown DESC, kind, ranks) AS message,
+        first(ranks ORDER BY is_unknown DESC, kind, ranks) AS ranks,
+        first(worst ORDER BY is_unknown DESC, kind, ranks) AS worst,
+        count(*) AS kinds
+    FROM {{ ref('doubted') }}
+    WHERE ranks IS NOT NULL
     HAVING (SELECT count(*) FROM ranks) > 0
 ),
 rows AS (
@@ -74,9 +75,9 @@ rows AS (
     UNION ALL
     SELECT 0.5, 'recording', CASE WHEN NOT t.has_steps THEN t.window_ns / t.windows / 1e6 END, CASE WHEN NOT t.has_steps THEN 'ms' ELSE '' END,
         CASE WHEN NOT t.has_steps THEN 'mean over ' || tw_many(t.ranks, 'rank') || '; no steps marked; ' ELSE '' END
-        || CASE WHEN j.is_fit THEN 'fit to judge' ELSE tw_ranks(j.ranks) || ': ' || j.message END
-        || CASE WHEN j.messages > 1 THEN format('; {} more', j.messages - 1) ELSE '' END,
-        CASE WHEN len(j.ranks) = 1 THEN j.ranks[1] END, NULL, CASE WHEN j.is_fit AND NOT t.has_steps THEN 'breakdown' ELSE 'recording' END
+        || CASE WHEN j.kinds = 0 THEN 'fit to judge' ELSE tw_ranks(j.ranks) || coalesce(format(', rank {} most', j.worst), '') || ': ' || j.message END
+        || CASE WHEN j.kinds > 1 THEN format('; {} more', j.kinds - 1) ELSE '' END,
+        CASE WHEN len(j.ranks) = 1 THEN j.ranks[1] END, NULL, CASE WHEN j.kinds = 0 AND NOT t.has_steps THEN 'breakdown' ELSE 'recording' END
     FROM judged AS j LEFT JOIN totals AS t ON TRUE
     UNION ALL
     SELECT 0.5, 'recording', NULL, '', evidence, NULL, NULL, 'files'

@@ -7,7 +7,7 @@ rank without steps that count is not on the timeline (the view device_ops).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import duckdb
@@ -15,7 +15,7 @@ import duckdb
 from traceweave.ingestion.beside_each_other import EXTRAS, doubt_beside_each_other
 from traceweave.ingestion.load import Outcome
 from traceweave.store.rows import insert_rows
-from traceweave.words import count, duration, named, percent, plural
+from traceweave.words import count, doubts_said, duration, named, percent, plural
 
 
 class _Kind(NamedTuple):
@@ -250,7 +250,7 @@ def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome
 
 def judge_recording(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Fill the table `recording` of a woven run, leave out what only all ranks together show to be
-    unknown, and return what is wrong: a sentence for the ranks that have it in common.
+    unknown, and return what is wrong: a sentence for each kind of doubt.
 
     What is judged again, as files were added, is judged anew.
     """
@@ -260,7 +260,7 @@ def judge_recording(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     insert_rows(con, "recording", rows)
     con.execute(_LEAVE_OUT)
     _write_issues(con)
-    return tuple(_sentences(rows))
+    return tuple(doubts_said(rows))
 
 
 def _judged(
@@ -312,12 +312,3 @@ def _write_issues(con: duckdb.DuckDBPyConnection) -> None:
         " format('rank {}', rank) AS example,"
         " message || '; to avoid it, ' || advice AS message FROM recording"
     )
-
-
-def _sentences(rows: Iterable[dict[str, object]]) -> Iterable[str]:
-    """Yield what ranks have in common once."""
-    ranks: dict[object, list[int]] = {}
-    for row in rows:
-        ranks.setdefault(row["message"], []).append(int(str(row["rank"])))
-    for message, of in ranks.items():
-        yield f"{named('rank', sorted(of))}: {message}"

@@ -39,7 +39,7 @@ pickled AS (
 -- DDP that looks for unused parameters sums up as int32 on how many ranks each was used, and reads it
 used AS (
     SELECT k.op, k.group_id
-    FROM {{ ref('read_calls') }} AS r JOIN collectives AS k USING (rank, collective_id)
+    FROM {{ ref('read_calls') }} JOIN collectives AS k USING (rank, collective_id)
     WHERE EXISTS (FROM tw_range_names WHERE contains(name, 'reducer::search_unused_parameters'))
     GROUP BY k.op, k.group_id
     HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int'))

@@ -4,18 +4,17 @@
 -- try: What its row in recording says.
 -- proof: recording
 SELECT
-    CASE any_value(kind)
+    CASE kind
         WHEN 'one step' THEN 'Only one step was recorded'
         WHEN 'too short' THEN 'Too short to say what costs time'
         WHEN 'no steps' THEN 'No rank marks its steps'
         WHEN 'inferred steps' THEN 'Steps are inferred: no range marks them'
-        ELSE tw_subject(list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL), 'has', 'have') || ' doubtful records: ' || any_value(kind)
+        ELSE tw_subject(ranks, 'has', 'have') || ' doubtful records: ' || kind
     END AS title,
-    CASE WHEN any_value(rank) IS NOT NULL THEN 'warning' END AS severity,
-    list(DISTINCT rank ORDER BY rank) FILTER (rank IS NOT NULL) AS ranks,
-    upper(message[1]) || message[2:] AS evidence,
+    CASE WHEN ranks IS NOT NULL THEN 'warning' END AS severity,
+    ranks,
+    CASE WHEN worst IS NULL THEN upper(message[1]) || message[2:] ELSE format('Rank {} most: {}', worst, message) END AS evidence,
     upper(advice[1]) || advice[2:] AS advice
-FROM {{ ref('recording') }}
+FROM {{ ref('doubted') }}
 -- nothing_to_measure says those
 WHERE kind NOT IN ('no device records', 'unread tasks', 'nothing to judge', 'nothing left')
-GROUP BY message, advice

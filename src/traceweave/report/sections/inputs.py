@@ -10,7 +10,7 @@ from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Origin, Section, Table, Value
 from traceweave.report.query import Row, analysis_rows
 from traceweave.report.selection import MANY_RANKS, first_rows
-from traceweave.words import count, folded, name_ranks, percent, plural
+from traceweave.words import count, doubts_said, folded, name_ranks, percent, plural
 
 MOST_ROWS = 64
 """Hosts, process groups and files that the tables show."""
@@ -114,14 +114,14 @@ def losses(inputs: Inputs) -> str:
 
 def fitness(inputs: Inputs) -> str:
     """Say in one sentence, or one for each thing, what the records cannot support."""
-    said: dict[str, list[int]] = {}
-    for row in inputs.recording:
-        if row["rank"] is not None:
-            said.setdefault(row["message"], []).append(row["rank"])
-    if not said:
+    if all(row["rank"] is None for row in inputs.recording):
         return "Recording: fit to judge." if inputs.recording else ""
-    found = (f"{name_ranks(sorted(ranks))}: {message}" for message, ranks in said.items())
-    return f"Recording: {'; '.join(found)}."
+    rows = [
+        {**row, "is_unknown": row["verdict"] == "unknown"}
+        for row in inputs.recording
+        if row["rank"] is not None
+    ]
+    return f"Recording: {'; '.join(doubts_said(rows))}."
 
 
 def _of_all(events: int, inputs: Inputs) -> str:
