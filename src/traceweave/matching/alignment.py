@@ -265,7 +265,9 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
             continue
         width = min(WINDOW, says.shape[1])
         windows = np.lib.stride_tricks.sliding_window_view(says, width, axis=1).sum(axis=2)
-        for first in np.flatnonzero(windows.max(axis=0) >= PROVEN + LACK) + run[0]:
+        # of many windows and shifts some look better by chance
+        clear = PROVEN + np.log(windows.size)
+        for first in np.flatnonzero(windows.max(axis=0) >= clear) + run[0]:
             partner[run[(run >= first) & (run <= first + width)]] = -1
 
 
