@@ -9,6 +9,7 @@ events are missing in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import ALONE, EXACT, Line, fit_line, match_by_time, tolerance
 from traceweave.matching.evidence import FLOOR_NS, PROVEN, surprise
 from traceweave.matching.shifts import (
+    AT_A_TIME,
     CLEAR,
+    SAMPLE,
     STEP_NS,
     choose_shift,
     same_steps,
@@ -255,7 +258,8 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
     lacks a call, by about as long as the program takes to repeat itself, the nearest call in time,
     or in order, is another one. Those under the shift `chosen` for all are if a window of them is
     clearly worse, others if they are no better."""
-    for run in _runs(partner):
+    parts = [np.array_split(run, -(-len(run) // AT_A_TIME)) for run in _runs(partner)]
+    for run in chain.from_iterable(parts):
         shift = int(partner[run[0]] - run[0])
         says = _against(a, b, run, shift)
         if not says.size:
@@ -275,12 +279,14 @@ def _against(a: Calls, b: Calls, run: Ints, shift: int) -> Floats:
     """What other shifts (a row each) say against that of a run, from one call to the next: the
     logarithm of how many times likelier they make what ends do, and which calls have no partner."""
     i = np.arange(run[0], run[-1] + 1)
-    _, ahead, _ = under(shift + np.arange(-RIVALS, RIVALS + 1), a, i, b)
+    _, ahead = under(shift + np.arange(-RIVALS, RIVALS + 1), a, i, b)
     ahead[RIVALS, ~np.isin(i, run)] = np.nan
     changes = np.abs(np.diff(ahead, axis=1))
     own, others = changes[RIVALS], np.delete(changes, RIVALS, axis=0)
     others = others[np.isfinite(others).any(axis=1)]
-    noise = np.maximum(FLOOR_NS, 1.4826 * row_medians(np.fmin(own, others)))
+    some = np.linspace(0, len(own) - 1, min(len(own), SAMPLE)).astype(np.int64)
+    typical = row_medians(np.fmin(own[some], others[:, some]))
+    noise = np.maximum(FLOOR_NS, 1.4826 * np.nan_to_num(typical))
     mine, theirs = (
         np.minimum(np.nan_to_num(surprise(of / noise), nan=LACK), LACK) for of in (own, others)
     )
