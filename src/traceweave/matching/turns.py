@@ -15,7 +15,6 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import OPS, RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.evidence import SHARE
 from traceweave.matching.outcome import sides
 from traceweave.matching.shifts import STEP_NS, STEPS
 
@@ -113,8 +112,8 @@ class Turns:
 def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Ints:
     """Return the instances among the messages at `index` of which either side may belong to a rank
     that lies as far off as others do, since a message of that rank ends then which has no other
-    side: whose turn tells the other side only at that time, others as far as clocks may step. A
-    side that its own trace names is beyond doubt, and one whose like have another never is.
+    side; of those whose turn is mostly another's, as near as clocks may step. A side that its own
+    trace names is beyond doubt.
     """
     turns = Turns.of(calls, index, instance)
     far = {high - low for low, high in turns.pairs()}
@@ -127,7 +126,7 @@ def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Int
         for op in SIDES
     }
     ends = {side: _ends(calls, mine, side[0], time) for side, mine in sides.items()}
-    found: list[Ints] = [instance[index][(bare & (share < SHARE))[index]]]
+    found: list[Ints] = [np.zeros(0, dtype=np.int64)]
     for (rank, op), mine in sides.items():
         met = bare[mine]
         limit = np.where(~(share[mine[met]] < MOSTLY), NEAR_NS, STEPS * STEP_NS)
