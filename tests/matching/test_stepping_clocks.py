@@ -66,12 +66,20 @@ def test_calls_before_all_matched_ones_may_be_on_a_clock_that_stepped_since() ->
 
 
 # what was wrong: four instances joined calls after a step of 1 ms with the ones before, since
-# beyond a call that one rank lacks most of that stretch were right
-def test_a_clock_that_steps_as_far_as_calls_lie_apart() -> None:
-    job = Job(
-        hosts=4, per_host=2, steps=30, program=TP_DP_ALIKE, own_clocks=True, drift_ppm=40, gpu_us=2,
-        end_jitter=5, hiccup_us=150, with_seq=False, cut=7, lost=0.01, jump_us=1000, seed=101,
-    )  # fmt: skip
+# beyond a call that one rank lacks most of that stretch were right; ten, whose ends run as unevenly
+# as the program does
+APART = Job(
+    hosts=4, per_host=2, steps=30, program=TP_DP_ALIKE, own_clocks=True, drift_ppm=40, gpu_us=2,
+    end_jitter=5, hiccup_us=150, with_seq=False, cut=7, lost=0.01, jump_us=1000, seed=101,
+)  # fmt: skip
+APART_BY_ONE = Job(
+    per_host=2, steps=60, program=UNIFORM, end_jitter=1, with_seq=False, cut=8, lost=0.02,
+    jump_us=1000, seed=255633,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("job", [APART, APART_BY_ONE])
+def test_a_clock_that_steps_as_far_as_calls_lie_apart(job: Job) -> None:
     with empty_database() as con:
         summary, wrong, _ = woven(con, job)
         assert wrong == 0

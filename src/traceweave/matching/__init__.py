@@ -8,5 +8,6 @@ on `shifts`, `voting` and `coarse_clocks`), messages per sender and receiver (`b
 buffers them). Where no label names the group, `open_calls` looks for groups that calls prove
 (`groups_by_evidence`: `aligner` aligns `strands`, `ties` says what ties them and how else they may
 be divided) and for the pairs of messages (`messages_by_evidence`, which rests on
-`turns`), on the clocks of all ranks so far (`common_time`).
+`turns`), on the clocks of all ranks so far (`common_time`). Which of two readings is likelier, of
+shifts as of groups and pairs, `evidence` says.
 """

@@ -9,14 +9,18 @@ events are missing in between.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import ALONE, EXACT, Line, fit_line, match_by_time, tolerance
+from traceweave.matching.evidence import FLOOR_NS, PROVEN, surprise
 from traceweave.matching.shifts import (
+    AT_A_TIME,
     CLEAR,
+    SAMPLE,
     STEP_NS,
     choose_shift,
     same_steps,
@@ -24,6 +28,7 @@ from traceweave.matching.shifts import (
     under,
 )
 from traceweave.matching.voting import vote
+from traceweave.medians import row_medians
 
 STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
@@ -35,6 +40,11 @@ FEW = 3
 """Calls with a shift of their own that are taken for chance."""
 RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
+WINDOW = 8
+"""Changes from one call to the next that tell it."""
+LACK = 4.0
+"""Minus the logarithm of how often a rank's recording lacks a call, one in fifty at most: what a
+call without partner costs, and one that is off at most."""
 MOST = 0.5
 """A shift that leaves more than this share of the shorter sequence without partners has to bring as
 many together as any line between the clocks does, however little ends scatter."""
@@ -153,7 +163,7 @@ def _align_by_votes(
         _drop_lonely(partner)
         _drop_outdone(a, b, partner)
         _align_between(a, b, line, partner, same_clock)
-        _drop_displaced(a, b, line, partner)
+        _drop_outdone(a, b, partner)
         _drop_strays(partner)
         if not _supported(a, b, line, partner):
             return refused
@@ -244,45 +254,43 @@ def _drop_contradicted(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
 
 
 def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) -> None:
-    """Take back stretches whose ends scatter less under another shift than theirs, if that is not
-    the one `chosen` for all: where a clock has stepped by about as long as the program takes to
-    repeat itself, the nearest call in time is another one.
-
-    So it has to be for the calls that have partners, too: those around them may have another
-    shift, as beyond a call that is missing.
-    """
-    runs = _runs(partner)
-    for before, run, after in zip([None, *runs], runs, [*runs[1:], None], strict=False):
+    """Take back partners that another shift explains better: where a clock has stepped, or one side
+    lacks a call, by about as long as the program takes to repeat itself, the nearest call in time,
+    or in order, is another one. Those under the shift `chosen` for all are if a window of them is
+    clearly worse, others if they are no better."""
+    parts = [np.array_split(run, -(-len(run) // AT_A_TIME)) for run in _runs(partner)]
+    for run in chain.from_iterable(parts):
         shift = int(partner[run[0]] - run[0])
-        if shift == chosen:
+        says = _against(a, b, run, shift)
+        if not says.size:
             continue
-        low = 0 if before is None else int(before[-1]) + 1
-        high = len(a) if after is None else int(after[0])
-        stretch = np.arange(low, high)
-        if _outdone(a, b, stretch, shift, len(run)) and _outdone(a, b, run, shift, 1):
+        if shift != chosen and says.sum(axis=1).max() >= 0:
             partner[run] = -1
+            continue
+        width = min(WINDOW, says.shape[1])
+        windows = np.lib.stride_tricks.sliding_window_view(says, width, axis=1).sum(axis=2)
+        # of many windows and shifts some look better by chance
+        clear = PROVEN + np.log(windows.size)
+        for first in np.flatnonzero(windows.max(axis=0) >= clear) + run[0]:
+            partner[run[(run >= first) & (run <= first + width)]] = -1
 
 
-def _drop_displaced(a: Calls, b: Calls, line: Line, partner: Ints) -> None:
-    """Take back the few calls of a stretch whose ends scatter more than those of partners may, and
-    clearly less under the next shift: where a clock has stepped by as much as calls lie apart, time
-    says that of the next stretch."""
-    for run in _runs(partner):
-        for part in np.array_split(run, max(1, len(run) // SHORT)):
-            if _unevenness(a, part, b, partner[part]) > tolerance(line) and _outdone(
-                a, b, part, int(partner[part[0]] - part[0]), len(part), 1, CLEAR
-            ):
-                partner[part] = -1
-
-
-def _outdone(
-    a: Calls, b: Calls, i: Ints, shift: int, least: int, rivals: int = RIVALS, times: float = 1.0
-) -> bool:
-    """Whether the ends of calls scatter so many times less under another shift, which leaves as
-    many of them."""
-    _, ahead, scatter = under(shift + np.arange(-rivals, rivals + 1), a, i, b)
-    enough = np.isfinite(ahead).sum(axis=1) >= least
-    return bool((times * scatter[enough] < scatter[rivals]).any())
+def _against(a: Calls, b: Calls, run: Ints, shift: int) -> Floats:
+    """What other shifts (a row each) say against that of a run, from one call to the next: the
+    logarithm of how many times likelier they make what ends do, and which calls have no partner."""
+    i = np.arange(run[0], run[-1] + 1)
+    _, ahead = under(shift + np.arange(-RIVALS, RIVALS + 1), a, i, b)
+    ahead[RIVALS, ~np.isin(i, run)] = np.nan
+    changes = np.abs(np.diff(ahead, axis=1))
+    own, others = changes[RIVALS], np.delete(changes, RIVALS, axis=0)
+    others = others[np.isfinite(others).any(axis=1)]
+    some = np.linspace(0, len(own) - 1, min(len(own), SAMPLE)).astype(np.int64)
+    typical = row_medians(np.fmin(own[some], others[:, some]))
+    noise = np.maximum(FLOOR_NS, 1.4826 * np.nan_to_num(typical))
+    mine, theirs = (
+        np.minimum(np.nan_to_num(surprise(of / noise), nan=LACK), LACK) for of in (own, others)
+    )
+    return np.asarray(mine - theirs)
 
 
 def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bool) -> None:

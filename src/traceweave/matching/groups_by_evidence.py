@@ -15,11 +15,11 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.matching.aligner import Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
-from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.evidence import LEAST, SHARE, clear
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.strands import COVERED, Strand, signatures
@@ -27,13 +27,10 @@ from traceweave.matching.ties import (
     APART,
     FOREIGN,
     GAP,
-    LEAST,
-    SHARE,
     STRAY_NS,
     Bundle,
     Tie,
     bundle,
-    clear,
     ends_apart,
     in_step,
     own_calls,
@@ -119,9 +116,7 @@ class Search:
         for other in others:
             if other is not found and not set(found.ranks()) & set(other.ranks()):
                 union = self._union(found, other)
-                if union is None:
-                    own &= ~self._ends_with(found, other)
-                else:
+                if union is not None:
                     own &= own_calls(-self._against(union, len(order)).by_call, place)
         # a few of what mostly is of another group are there by chance
         sort = signatures(found.strands[0].calls, np.arange(len(place)))
@@ -130,22 +125,6 @@ class Search:
             yield found.only(own)
         else:
             self._refuse(found.strands, NOT_PROVEN)
-
-    def _ends_with(self, found: StrandSet, other: StrandSet) -> Flags:
-        """Which calls of a set end where calls of all strands of another do, which may be the same
-        ones, as far as clocks are tied.
-        """
-        first = found.strands[0]
-        together = np.full(len(first), True)
-        near = _ends_within(found)
-        for strand in other.strands:
-            partner = np.full(len(first), -1, dtype=np.int64)
-            if self.time.tied(first.rank, strand.rank):
-                mine, theirs = (self.time.shown(s.rank, s.calls) for s in (first, strand))
-                match_by_time(mine, theirs, EXACT, partner)
-                partner[np.abs(mine.end - theirs.end[partner]) > near] = -1
-            together &= partner >= 0
-        return together
 
     def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
         """Whether a strand that is in no set may be of this one."""
@@ -167,7 +146,7 @@ class Search:
         both = bundle([*found.strands, strand], [*found.alignments, loose])
         parts = [np.arange(count), np.array([count])]
         apart = ends_apart(both, *parts)
-        near = apart <= _ends_within(found)
+        near = apart <= max(STRAY_NS, GAP * found.tie.ends_ns if found.tie else 0.0)
         if near.sum() < max(LEAST, COVERED * np.isfinite(apart).sum()):
             return False
         says = float(weigh(both, parts).by_call[near].sum())
@@ -372,11 +351,6 @@ class Search:
             key = int(strand.index[0])
             if reason != ALONE or key not in self.reasons:
                 self.reasons[key] = reason
-
-
-def _ends_within(found: StrandSet) -> float:
-    """How far the ends of a strand may lie from those of a set that it is of, ns."""
-    return max(STRAY_NS, GAP * found.tie.ends_ns if found.tie else 0.0)
 
 
 def _together(ways: list[list[Ints]]) -> list[Ints]:

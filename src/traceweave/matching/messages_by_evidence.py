@@ -17,22 +17,19 @@ from itertools import pairwise, permutations
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.alignment import Alignment, align_some, causal
+from traceweave.matching.alignment import LACK, Alignment, align_some, causal
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
 from traceweave.matching.coarse_clocks import EXACT, match_by_time
 from traceweave.matching.common_time import CommonTime
+from traceweave.matching.evidence import LEAST, PROVEN, SHARE, clear, likelier
 from traceweave.matching.groups import Group
-from traceweave.matching.shifts import STEP_NS
+from traceweave.matching.shifts import STEP_NS, STEPS
 from traceweave.matching.strands import Strand
 from traceweave.matching.ties import (
     FOREIGN,
-    LEAST,
-    SHARE,
     SPEAKS,
     Tie,
     bundle,
-    clear,
-    likelier,
     weigh,
 )
 from traceweave.matching.turns import Turns
@@ -107,11 +104,9 @@ class Messages:
         channels = list(self._channels(time, tied=False))
         self.met |= {frozenset((one.source, one.target)) for one in channels}
         tight = [c for c in _settle(channels) if c.tie.ends_ns <= TIGHT_NS]
-        direct = self._direct(tight, time)
-        found = [c for c in direct if self._confirmed(c, direct, time)]
         instance = self.instance.copy()
         parts = time.parts()
-        for channel in sorted(found, key=lambda c: c.tie.ends_ns):
+        for channel in sorted(self._direct(tight, time), key=lambda c: c.tie.ends_ns):
             here, there = parts[channel.source], parts[channel.target]
             if here != there:
                 following = int(instance.max()) + 1
@@ -119,37 +114,6 @@ class Messages:
                 instance[channel.received] = instance[channel.sent]
                 parts = {rank: here if part == there else part for rank, part in parts.items()}
         return CommonTime(self.calls, instance, self.same_clock)
-
-    def _confirmed(self, channel: Channel, others: list[Channel], time: CommonTime) -> bool:
-        """Whether a second pair ties the same two parts of tied ranks in the same way, where there
-        are pairs as far apart that could: hosts are tied by all of their ranks, chance by one.
-        """
-        parts, ranks = time.parts(), set(self.calls.rank[self.index].tolist())
-        side = parts[channel.source], parts[channel.target]
-        far = channel.target - channel.source
-        could = [r for r in ranks if r + far in ranks and (parts[r], parts[r + far]) == side]
-        if len(could) < 2:
-            return True
-        ahead = self._ahead(channel, time)
-        alike = {
-            min(other.source, other.target)
-            for other in others
-            for way in (1, -1)
-            if (parts[other.source], parts[other.target])[::way] == side
-            and abs(way * self._ahead(other, time) - ahead) <= STEP_NS
-        }
-        return len(alike) > 1
-
-    def _ahead(self, channel: Channel, time: CommonTime) -> float:
-        """How far the clock of the rank that receives is ahead, by the ends of messages, ns."""
-        sent, received = (
-            time.shown(rank, self.calls.take(side)).end
-            for rank, side in (
-                (channel.source, channel.sent),
-                (channel.target, channel.received),
-            )
-        )
-        return float(np.median(received - sent))
 
     def _channels(self, time: CommonTime, tied: bool) -> Iterator[Channel]:
         """Channels between every two ranks whose clocks are tied, or are not."""
@@ -336,8 +300,37 @@ def _channel(sent: Strand, received: Strand, time: CommonTime) -> Channel | None
     tie = _tie(replace(sent, calls=b), replace(received, calls=a), found)
     if not tie.proves or tie.against > FOREIGN:
         return None
+    # a pair keeps to its streams: on others each side may meet somebody else meanwhile
+    streams = np.c_[a.stream[mine], b.stream[row]]
+    sort = np.unique(streams, axis=0, return_inverse=True)[1].ravel()
+    says, count = np.bincount(sort, tie.by_call[row]), np.bincount(sort)
+    proven = [of > 0 and clear(float(of), int(n)) for of, n in zip(says, count, strict=True)]
+    near &= np.array(proven)[sort]
+    near &= ~_outdone(a, b, found.partner, max(FAR * tie.ends_ns, FAR_NS))[mine]
     kept = Channel(sent.rank, received.rank, sent.index[row], received.index[mine], apart, tie)
     return kept.only(near & (tie.by_call[row] >= -SPEAKS))
+
+
+def _outdone(a: Calls, b: Calls, partner: Ints, near: float) -> Flags:
+    """Which receives are of a stretch of which clearly more meet sends if a clock has stepped: what
+    meets by chance leaves most alone."""
+    found = np.zeros(len(a), dtype=np.bool_)
+    ends = np.sort(b.end)
+    for first in range(0, len(a), LEAST):
+        stretch = np.arange(first, min(first + 2 * LEAST, len(a)))
+        mine = stretch[partner[stretch] >= 0]
+        ahead = ends - a.end[stretch, None]
+        at, place = np.nonzero(np.abs(ahead) <= STEPS * STEP_NS)
+        order = np.argsort(ahead[at, place])
+        at, votes = at[order], ahead[at, place][order]
+        last = np.searchsorted(votes, votes + 2 * near, side="right")
+        own = np.median(b.end[partner[mine]] - a.end[mine]) if len(mine) else np.nan
+        apart = (votes > own + near) | (votes[last - 1] < own - near)
+        for n in np.flatnonzero(apart & (last - np.arange(len(votes)) > len(mine))):
+            elsewhere = np.unique(at[n : last[n]])
+            if LACK * (len(elsewhere) - len(mine)) >= PROVEN:
+                found[stretch[elsewhere]] = True
+    return found
 
 
 def _left_over(

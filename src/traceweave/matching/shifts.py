@@ -212,22 +212,20 @@ def steadiest_shift(a: Calls, b: Calls, same_clock: bool) -> int | None:
 
 def _steadiest(a: Calls, b: Calls, candidates: Ints, limit: float) -> int | None:
     shifts = _shortlist(a, b, candidates, limit)
-    inside, ahead, scatter = under(shifts, a, np.arange(len(a)), b)
+    inside, ahead = under(shifts, a, np.arange(len(a)), b)
+    scatter = np.nan_to_num(row_medians(np.abs(np.diff(ahead, axis=1))).ravel(), nan=np.inf)
     near = np.abs(row_medians(ahead).ravel()) <= limit
     possible = near & (2 * np.isfinite(ahead).sum(axis=1) >= inside.sum(axis=1))
     return int(shifts[possible][scatter[possible].argmin()]) if possible.any() else None
 
 
-def under(shifts: Ints, a: Calls, i: Ints, b: Calls) -> tuple[Flags, Floats, Floats]:
-    """What each shift (a row) makes of the calls i of a: which have one of b there, how far that
-    ends ahead if it may be the same, else NaN, and by how much that changes from one call to the
-    next, median; inf without two."""
+def under(shifts: Ints, a: Calls, i: Ints, b: Calls) -> tuple[Flags, Floats]:
+    """What each shift (a row) makes of the calls i of a: which have one of b there, and how far
+    that ends ahead if it may be the same, else NaN."""
     j = i + shifts[:, None]
     inside = (j >= 0) & (j < len(b))
     j = np.clip(j, 0, len(b) - 1)
-    ahead = np.where(inside & agree(a, i, b, j), b.end[j] - a.end[i], np.nan)
-    scatter = np.nan_to_num(row_medians(np.abs(np.diff(ahead, axis=1))).ravel(), nan=np.inf)
-    return inside, ahead, scatter
+    return inside, np.where(inside & agree(a, i, b, j), b.end[j] - a.end[i], np.nan)
 
 
 def _best(

@@ -28,34 +28,20 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve
+from traceweave.matching.evidence import FLOOR_NS, LEAST, SHARE, clear, likelier, surprise
 from traceweave.matching.strands import Strand
 from traceweave.medians import from_neighbours, running_median
 
-LEAST = 8
-"""Calls below which nothing is proven."""
-PROVEN = 15.0
-"""Logarithm of how many times likelier one reading must be than the other."""
-PER_CALL = 0.15
-"""The same per call: a great many calls that each say next to nothing say nothing."""
 SPEAKS = 2.0
 """The same for a call that speaks for itself."""
 FOREIGN = 0.05
 """Share of calls that may look as if they were of another group."""
 APART = 10.0
 """How many times farther starts must lie apart than ends where who was last may not be known."""
-FREEDOM = 3.0
-"""Degrees of freedom of the noise."""
-FLOOR_NS = 1_000.0
-"""Whole microseconds are the coarsest that profilers write."""
 STRAY_NS = 10_000.0
 """Ends of calls that some members lack may scatter so far, as rings alone let them."""
 GAP = 3.0
 """What lies this many times farther apart than ends scatter is not together."""
-SHARE = 0.25
-"""Share of the calls that are alike, of one sort or in one place of a program, that must be of a
-group or pair: what is left over by others meets by chance."""
-ALIKE = 31
-"""Calls, about equally long, that tell how far ends of such calls scatter."""
 SAMPLE = 400
 """Calls that tell how near ranks are to each other."""
 ENOUGH = 10.0
@@ -260,7 +246,7 @@ def strays(whole: Bundle, parts: list[Ints]) -> Floats:
             continue
         apart[np.isfinite(apart)] = whole.from_usual(apart[np.isfinite(apart)])
         noise = max(STRAY_NS, 1.4826 * float(np.median(np.abs(apart[known]))))
-        says[lacking] -= _surprise(apart[lacking] / noise)
+        says[lacking] -= surprise(apart[lacking] / noise)
     return says / max(len(parts) - 1, 1)
 
 
@@ -268,32 +254,6 @@ def _mean(ends: Floats) -> Floats:
     """Mean of what is known in every row, NaN where that is nothing."""
     count = np.isfinite(ends).sum(axis=1)
     return np.where(count > 0, np.nansum(ends, axis=1) / np.maximum(count, 1), np.nan)
-
-
-def likelier(one: Floats, other: Floats, took: Floats | None = None) -> Floats:
-    """Return, call by call, the logarithm of how many times likelier distances `one` are than
-    `other`, under the noise of the nearer ones; of calls that take about as long, if it is known
-    how long they take: the ends of a large transfer scatter more.
-    """
-    distances = np.stack([np.abs(one), np.abs(other)])
-    if took is None:
-        typical = np.median(distances, axis=1, keepdims=True)
-    else:
-        order = np.argsort(took, kind="stable")
-        typical = np.empty_like(distances)
-        for row, of in zip(typical, distances, strict=True):
-            row[order] = running_median(of[order], ALIKE)
-    noise = np.maximum(FLOOR_NS, 1.4826 * typical.min(axis=0))
-    return _surprise(other / noise) - _surprise(one / noise)
-
-
-def clear(evidence: float, calls: int) -> bool:
-    """Whether evidence from so many calls is enough to tell."""
-    return calls >= LEAST and abs(evidence) >= max(PROVEN, PER_CALL * calls)
-
-
-def _surprise(distance: Floats) -> Floats:
-    return np.asarray((FREEDOM + 1) / 2 * np.log1p(distance**2 / FREEDOM))
 
 
 def rivals(whole: Bundle) -> Iterator[list[Ints]]:

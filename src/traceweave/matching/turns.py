@@ -16,6 +16,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import OPS, RECV, SEND, UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.outcome import sides
+from traceweave.matching.shifts import STEP_NS, STEPS
 
 USUAL = 3
 """How many messages must be in one place of a program to tell what is usual there."""
@@ -26,6 +27,8 @@ after it."""
 NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
 tie are not known better."""
+MOSTLY = 0.5
+"""Share of the messages in one place of a program that surely tell who meets there."""
 SIDES = {SEND: RECV, RECV: SEND, UNKNOWN: UNKNOWN}
 
 
@@ -109,9 +112,14 @@ class Turns:
 def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Ints:
     """Return the instances among the messages at `index` of which either side may belong to a rank
     that lies as far off as others do, since a message of that rank ends then which has no other
-    side. A side that its own trace names is beyond doubt.
+    side; of those whose turn is mostly another's, as near as clocks may step. A side that its own
+    trace names is beyond doubt.
     """
-    far = {high - low for low, high in Turns.of(calls, index, instance).pairs()}
+    turns = Turns.of(calls, index, instance)
+    far = {high - low for low, high in turns.pairs()}
+    share = np.full(len(calls), np.nan)
+    share[index] = turns.shares()
+    bare = (instance >= 0) & (calls.peer < 0)
     sides = {
         (rank, op): index[(calls.rank[index] == rank) & (calls.op[index] == op)]
         for rank in np.unique(calls.rank[index]).tolist()
@@ -120,13 +128,14 @@ def rivalled(calls: Calls, index: Ints, instance: Ints, time: CommonTime) -> Int
     ends = {side: _ends(calls, mine, side[0], time) for side, mine in sides.items()}
     found: list[Ints] = [np.zeros(0, dtype=np.int64)]
     for (rank, op), mine in sides.items():
-        met = (instance[mine] >= 0) & (calls.peer[mine] < 0)
+        met = bare[mine]
+        limit = np.where(~(share[mine[met]] < MOSTLY), NEAR_NS, STEPS * STEP_NS)
         for other in _at(rank, far):
             theirs = sides.get((other, SIDES[op]))
             if theirs is not None and time.tied(rank, other):
                 free = (instance[theirs] < 0) & np.isin(calls.peer[theirs], (-1, rank))
                 alone = ends[other, SIDES[op]][free]
-                near = _nearest(ends[rank, op][met], alone) <= NEAR_NS
+                near = _nearest(ends[rank, op][met], alone) <= limit
                 found.append(instance[mine[met]][near])
     return np.unique(np.concatenate(found))
 
