@@ -677,12 +677,13 @@ def test_a_link_is_not_called_slow_where_a_rank_may_have_come_late(
 
 
 def _kernels(build: Builder, rank: int, **lengths: int) -> None:
-    """Four steps in which the rank runs each kernel once, one after the other; lengths in us."""
-    for step in range(4):
-        at = step * 1000 * US
+    """Four steps in which the rank runs each kernel once, one after the other; lengths in us, but
+    for the first, which is now a little longer, now shorter."""
+    for step, little in enumerate((0, 300, -300, 0)):
+        at, more = step * 1000 * US, rank * little
         for name, length in lengths.items():
-            build.gpu(rank, (at, at + length * US), name=name, step=step)
-            at += length * US
+            build.gpu(rank, (at, at + length * US + more), name=name, step=step)
+            at, more = at + length * US + more, 0
 
 
 def test_a_gpu_that_is_slow_at_everything_is_a_slow_gpu(build: Builder) -> None:
