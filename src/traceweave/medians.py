@@ -1,4 +1,4 @@
-"""Medians of many at once: of rows, of parts, of neighbours."""
+"""Medians of few, and of many at once: of rows, of parts, of neighbours."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ from traceweave.arrays import Floats, Ints
 
 NEIGHBOURS = 9
 """Differences that a curve takes the median of: it follows a clock, not its noise."""
+
+
+def median_of(values: Floats) -> float:
+    """numpy.median of values of which there are some; of a few hundred that takes five times
+    as long."""
+    middle = len(values) // 2
+    low = middle - 1 + len(values) % 2
+    ranked = np.partition(values, (low, middle))
+    return float((ranked[low] + ranked[middle]) / 2)
 
 
 def row_medians(values: Floats) -> Floats:

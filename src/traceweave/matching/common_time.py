@@ -27,6 +27,7 @@ class CommonTime:
     def __init__(self, calls: Calls, instance: Ints, same_clock: SameClock) -> None:
         matched = np.flatnonzero(ends_coincide(calls, instance))
         self._ranks, rank = np.unique(calls.rank, return_inverse=True)
+        self._place = {r: place for place, r in enumerate(self._ranks.tolist())}
         self._component: Ints = np.arange(len(self._ranks))
         self._curve: dict[int, Curve] = {}
         if len(self._ranks) < 2:
@@ -83,12 +84,9 @@ class CommonTime:
                 common = there[j].astype(np.float64) if above is None else above.apply(there[j])
                 self._curve[int(rank)] = fit_curve(at[i].astype(np.float64), common - at[i])
 
-    def _place(self, rank: int) -> int:
-        return int(np.searchsorted(self._ranks, rank))
-
     def tied(self, rank: int, other: int) -> bool:
         """Whether matched calls or a host tie the clocks of two ranks, in one step or several."""
-        return bool(self._component[self._place(rank)] == self._component[self._place(other)])
+        return bool(self._component[self._place[rank]] == self._component[self._place[other]])
 
     def parts(self) -> dict[int, int]:
         """Return the number of the part of tied ranks that each rank is in."""
@@ -96,5 +94,5 @@ class CommonTime:
 
     def shown(self, rank: int, calls: Calls) -> Calls:
         """Return calls of a rank on the clock that its component has in common."""
-        curve = self._curve.get(self._place(rank))
+        curve = self._curve.get(self._place[rank])
         return calls if curve is None else on_clock(calls, curve)

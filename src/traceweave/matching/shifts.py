@@ -10,6 +10,7 @@ undecided.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT
 from traceweave.matching.outcome import ACAUSAL, SEVERAL_WAYS
-from traceweave.medians import row_medians
+from traceweave.medians import median_of, row_medians
 
 SAMPLE = 256
 """Pairs of calls that a candidate shift is judged by."""
@@ -384,10 +385,16 @@ def _judge(a: Calls, b: Calls, shifts: Ints, most: float) -> _Judged:
     return judged.where(judged.agreement >= ALIKE)
 
 
+@cache
+def _sampled(count: int) -> Ints:
+    """Return some of so many calls, each with the one after it, from the first to the last."""
+    starts = np.linspace(0, count - 1, min(SAMPLE, count)).astype(np.int64)
+    return np.unique(np.minimum(np.concatenate([starts, starts + 1]), count - 1))
+
+
 def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     first, last = max(0, -shift), min(len(a), len(b) - shift)
-    starts = np.unique(np.linspace(first, last - 1, min(SAMPLE, last - first)).astype(np.int64))
-    i = np.unique(np.minimum(np.concatenate([starts, starts + 1]), last - 1))
+    i = first + _sampled(last - first)
     j = i + shift
     fits = agree(a, i, b, j)
     agreement = float(fits.mean())
@@ -398,8 +405,8 @@ def _weigh(a: Calls, b: Calls, shift: int, most: float) -> tuple[float, ...]:
     i, j = i[fits], j[fits]
     differences = (b.end[j] - a.end[i]).astype(np.float64)
     changes = np.abs(np.diff(differences))[np.diff(i) == 1]
-    dispersion = float(np.median(changes)) if len(changes) else np.inf
-    median, pairs = float(np.median(differences)), float(len(i))
+    dispersion = median_of(changes) if len(changes) else np.inf
+    median, pairs = median_of(differences), float(len(i))
     (a_waits, a_awaited), (b_waits, b_awaited) = a.roles(i), b.roles(j)
     after, before = a_waits & b_awaited, b_waits & a_awaited
     proving = after | before
