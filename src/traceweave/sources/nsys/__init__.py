@@ -18,7 +18,8 @@ from traceweave.sources.nsys.export_report import (
     export_report,
     is_report,
 )
-from traceweave.sources.nsys.forms import are_export, is_export_folder, recognize
+from traceweave.sources.nsys.forms import are_export, is_export_folder
+from traceweave.sources.nsys.recognize import recognize
 
 __all__ = [
     "REPORT_SUFFIXES",
