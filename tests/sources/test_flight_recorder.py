@@ -5,6 +5,7 @@ import os
 import pickle
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,6 +124,19 @@ def test_values_are_counted_before_they_are_made(tmp_path: Path) -> None:
     path.write_bytes(b'{"entries":[' + b"[]," * 2_500_001 + b"0]}")
     with pytest.raises(InputError, match="more than 5,000,000 values"):
         read_dump(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        dump(pg_config={"3": {"ranks": "x" * 20_000_001}}),
+        dump(*[entry(input_sizes=[*[[]] * 300_000, 1])] * 70),
+    ],
+    ids=["members", "sizes"],
+)
+def test_what_references_repeat_is_counted_before_it_is_read(content: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="longer than any recorder's"):
+        parse_dump(content)
 
 
 def test_entries_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,11 @@ LEFT JOIN operators AS o ON o.op_id = l.parent_id;
 
 -- Where no launch of a rank is recorded, an op is of the step whose range it starts in.
 INSERT INTO launched BY NAME
+WITH alone AS (SELECT rank FROM new_gpu_ops GROUP BY rank HAVING count(launch_op_id) = 0)
 SELECT g.op_id, s.step
-FROM (SELECT rank, op_id, start_local_ns FROM new_gpu_ops) AS g
+FROM (SELECT rank, op_id, start_local_ns FROM new_gpu_ops WHERE rank IN (FROM alone)) AS g
 ASOF JOIN new_steps AS s ON g.rank = s.rank AND g.start_local_ns >= s.start_local_ns
-WHERE g.start_local_ns < s.start_local_ns + s.duration_ns
-    AND g.rank NOT IN (SELECT rank FROM new_gpu_ops WHERE launch_op_id IS NOT NULL AND rank IS NOT NULL);
+WHERE g.start_local_ns < s.start_local_ns + s.duration_ns;
 
 -- Nothing runs before it is launched: in recorded runs ops start 43 us before the call at most, as clocks go. What starts a
 -- millisecond before has no time that can be used (0, or damaged), unless so many do that the device has a clock of its own.

@@ -201,16 +201,19 @@ def _all_ids(names: list[str], numbers: list[str], known: dict[str, str]) -> dic
 
 def _members(value: object, budget: _Budget) -> list[int] | None:
     """Return the members of a group, which are a text in dumps: '[0, 1]'."""
-    found = re.findall(r"\d{1,9}", value) if isinstance(value, str) else listed(value)
-    budget.take(len(found))
+    written = value if isinstance(value, str) else listed(value)
+    budget.take(len(written))  # before it is read: references may repeat it
+    found = re.findall(r"\d{1,9}", written) if isinstance(written, str) else written
     ranks = (digits(number, 10**9 - 1) for number in found)
     return sorted({rank for rank in ranks if rank is not None}) or None
 
 
 def _sizes(value: object, budget: _Budget) -> list[list[int]] | None:
-    if not isinstance(value, list) or not all(isinstance(shape, list) for shape in value):
+    if not isinstance(value, list):
         return None
     budget.take(len(value))
+    if not all(isinstance(shape, list) for shape in value):
+        return None
     for shape in value:
         budget.take(len(shape))
     return [[number for number in map(_int, shape) if number is not None] for shape in value]

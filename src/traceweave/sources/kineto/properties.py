@@ -15,7 +15,7 @@ import orjson
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
 from traceweave.sources.unpack import ZEROS
-from traceweave.sources.values import LATEST_NS, MOST_RANK, digits, listed, mapping, text, wholes
+from traceweave.sources.values import LATEST_NS, MOST_RANK, digits, listed, mapping, text
 
 _VERSIONS = {
     "cuda_runtime_version": "CUDA",
@@ -144,7 +144,9 @@ def _ranks(value: object) -> list[int] | None:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
             return None
-    return sorted(wholes(value) or ()) or None
+    ranks = [digits(rank, MOST_RANK) for rank in listed(value)]
+    known = [rank for rank in ranks if rank is not None]
+    return sorted(known) if known and len(known) == len(ranks) else None
 
 
 def _gpu_names(devices: object) -> tuple[tuple[int, str], ...]:

@@ -178,7 +178,7 @@ class Log:
             process.alive[begun.pointer] = of
         of.begun = begun
         if begun.is_ready:
-            of.facts["network"] = of.facts["network"] or process.network
+            of.facts["network"] = process.network
             of.facts |= process.said.pop(tid, {})
 
     def _call(self, process: _Process, call: Call) -> None:

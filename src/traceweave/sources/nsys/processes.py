@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from traceweave.sources.nsys.event_tables import KERNELS, NVTX, NVTX_RANGES, OS_CALLS, RUNTIME
 from traceweave.sources.nsys.export import Export
+from traceweave.sources.values import MOST_RANK, whole
 
 PROCESS_MASK = -(1 << 24)
 """globalTid & PROCESS_MASK = globalPid: the lowest 24 bits are the thread id."""
@@ -96,7 +97,8 @@ def mpi_ranks(export: Export) -> dict[int, int]:
         return {}
     rows = export.rows(f"SELECT DISTINCT globalTid & {PROCESS_MASK}, rank FROM MPI_RANKS")
     seen = Counter(r[0] for r in rows)
-    return {g: rank for g, rank in rows if seen[g] == 1 and isinstance(rank, int) and rank >= 0}
+    ranks = ((g, whole(rank, MOST_RANK)) for g, rank in rows if seen[g] == 1)
+    return {g: rank for g, rank in ranks if rank is not None}
 
 
 def _cuda_callers(export: Export) -> set[int]:

@@ -1,7 +1,4 @@
-"""Telling an nsys export from other files.
-
-Arrow, which a run of Kineto files has no use for, is imported for what only opening it can tell.
-"""
+"""Telling an nsys export from other files."""
 
 from __future__ import annotations
 

@@ -111,11 +111,15 @@ class StagedEvents:
         sole = of[0].key if len(of) == 1 else "NULL::BIGINT"
         ranks = "".join(f" WHEN {p.key} THEN {p.rank}" for p in of if p.rank is not None)
         for table in self.tables:
-            process, tid, duration = "NULL::BIGINT", "NULL", "NULL"
+            process, tid, duration, start = "NULL::BIGINT", "NULL", "NULL", table.start
+            if not table.faults:
+                start = f"CASE WHEN nsys_timely({start}) THEN {start} END"
             if "globalTid" in table.types:
                 process, tid = "nsys_process(globalTid)", "nsys_tid(globalTid)"
-            elif "globalPid" in table.types:
-                process = f"coalesce(globalPid, {sole})"
+            elif table.name.startswith("CUPTI_"):
+                process = f"coalesce(globalPid, {sole})"  # some exports are stripped of it
+            elif "globalPid" in table.types:  # NULL: of the machine, or of nobody that nsys knows
+                process = "nsys_process(globalPid)"
             if "end" in table.types:
                 end = f'coalesce("end", {until})' if table.may_be_open else '"end"'
                 duration = f"{end} - {table.start}"
@@ -123,7 +127,7 @@ class StagedEvents:
                 f"CREATE OR REPLACE TEMP VIEW {table.staged} AS SELECT * EXCLUDE (fault),"
                 f" {process} AS process, {f'CASE process{ranks} END' if ranks else 'NULL'}::INTEGER"
                 f" AS rank, nsys_pid(process) AS pid, {tid} AS tid, {source_id} AS source_id,"
-                f" {table.start} + {base_ns} AS start_local_ns, {duration} AS duration_ns"
+                f" {start} + {base_ns} AS start_local_ns, {duration} AS duration_ns"
                 f" FROM {table.judged} WHERE fault IS NULL"
             )
 

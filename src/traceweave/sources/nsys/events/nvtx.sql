@@ -1,15 +1,16 @@
 -- NVTX: ranges become host ops; marks and the rows that name domains, categories and threads become other events.
+-- The latter name what they do whenever they were written.
 
 CREATE OR REPLACE TEMP TABLE nsys_nvtx_domains AS
-SELECT n.process, n.domainId AS domain_id, any_value(coalesce(n.text, s.value)) AS name
-FROM nsys_nvtx_events AS n
+SELECT nsys_process(n.globalTid) AS process, n.domainId AS domain_id, any_value(coalesce(n.text, s.value)) AS name
+FROM nsys_judged_nvtx_events AS n
 LEFT JOIN nsys_strings AS s ON n.textId = s.id
 WHERE n.eventType = 75
 GROUP BY ALL;
 
 CREATE OR REPLACE TEMP TABLE nsys_nvtx_categories AS
-SELECT n.process, n.domainId AS domain_id, n.category, any_value(coalesce(n.text, s.value)) AS name
-FROM nsys_nvtx_events AS n
+SELECT nsys_process(n.globalTid) AS process, n.domainId AS domain_id, n.category, any_value(coalesce(n.text, s.value)) AS name
+FROM nsys_judged_nvtx_events AS n
 LEFT JOIN nsys_strings AS s ON n.textId = s.id
 WHERE n.eventType = 33
 GROUP BY ALL;

@@ -39,7 +39,7 @@ SELECT
     'CUDA event' AS name,
     e.pid::VARCHAR AS pid,
     l.tid::VARCHAR AS tid,
-    CASE WHEN nsys_timely(e.timestamp) THEN e.start_local_ns ELSE l.start_local_ns END AS start_local_ns,
+    coalesce(e.start_local_ns, l.start_local_ns) AS start_local_ns,
     nsys_args(concat_ws(',',
         nsys_number('device', e.deviceId),
         nsys_number('context', e.contextId),
