@@ -1,6 +1,6 @@
 -- shared: blame | what each rank's lateness costs the rank that waits longest for it, and whether it alone is to blame
 -- grain: one row per rank that came last, or held up those who did
--- needs: ref('stragglers'), ref('exposed_calls'), ref('late_causes')
+-- needs: ref('stragglers'), ref('exposed_calls')
 -- param: min_share
 -- param: straggler_factor
 -- param: straggler_chance
@@ -39,16 +39,27 @@ WITH late AS (
         GROUP BY late_rank, rank
     )
     GROUP BY late_rank
+),
+-- of whom the collective before ended later on, what it did longer itself
+own AS (
+    SELECT
+        l.rank, o.own_cause, o.own_detail, o.own_share,
+        coalesce(s.cause = 'late_end', FALSE) AS is_end,
+        CASE WHEN is_end THEN 1 - s.cause_share ELSE 1 END AS own,
+        own * l.cost_ns AS own_ns
+    FROM late AS l
+    JOIN {{ ref('stragglers') }} AS s USING (rank)
+    LEFT JOIN {{ ref('late_causes', per='run') }} AS o USING (rank)
 )
 SELECT
-    coalesce(CASE WHEN b.is_end THEN coalesce(o.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
+    coalesce(CASE WHEN b.is_end THEN coalesce(b.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
         AND b.own_ns >= {{ param('min_share') }} * m.step_ns
         AND b.own_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
     stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE) AS is_straggler,
     l.* REPLACE (if(stands_out, b.own_ns, l.cost_ns) AS cost_ns, if(stands_out, CAST(round(b.own * l.late_ns) AS BIGINT), l.late_ns) AS late_ns),
-    if(stands_out AND b.is_end, o.own_cause, s.cause) AS cause,
-    if(stands_out AND b.is_end, o.own_detail, s.cause_detail) AS cause_detail,
-    if(stands_out AND b.is_end, o.own_share / b.own, s.cause_share) AS cause_share,
+    if(stands_out AND b.is_end, b.own_cause, s.cause) AS cause,
+    if(stands_out AND b.is_end, b.own_detail, s.cause_detail) AS cause_detail,
+    if(stands_out AND b.is_end, b.own_share / b.own, s.cause_share) AS cause_share,
     s.known_last,
     s.known_instances,
     s.instances,
@@ -56,6 +67,7 @@ SELECT
     s.chance
 FROM late AS l
 JOIN {{ ref('stragglers') }} AS s USING (rank)
+JOIN own AS b USING (rank)
 LEFT JOIN (
     SELECT origin_rank AS rank, list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks
     FROM {{ ref('stragglers') }}
@@ -64,11 +76,3 @@ LEFT JOIN (
     GROUP BY origin_rank
 ) AS h USING (rank)
 CROSS JOIN {{ ref('mean_step') }} AS m
-LEFT JOIN {{ ref('late_causes', per='run') }} AS o ON o.rank = l.rank
--- of whom the collective before ended later on, for what it did longer itself
-CROSS JOIN LATERAL (
-    SELECT
-        coalesce(s.cause = 'late_end', FALSE) AS is_end,
-        CASE WHEN is_end THEN 1 - s.cause_share ELSE 1 END AS own,
-        own * l.cost_ns AS own_ns
-) AS b

@@ -14,6 +14,7 @@
 -- column: own_cause VARCHAR | what the rank itself did longer: the cause but for late_end; this and the following NULL: nothing
 -- column: own_detail VARCHAR | the detail of that
 -- column: own_share DOUBLE | its part of all causes
+-- column: is_end BOOLEAN | the cause is late_end
 WITH summed AS (
     SELECT
         rank,
@@ -111,12 +112,12 @@ SELECT
         WHEN 'other_group' THEN 'group ' || p.group_id || ', waiting for rank ' || p.last_rank
     END AS own_detail,
     c.cause_share AS own_share,
-    CASE WHEN e.is_end THEN 'late_end' ELSE c.cause END AS cause,
-    CASE WHEN NOT e.is_end THEN own_detail END AS cause_detail,
-    CASE WHEN e.is_end THEN z.late_end ELSE c.excess_ns END AS excess_ns,
-    CASE WHEN e.is_end THEN z.late_end / coalesce(c.excess_ns / c.cause_share, z.late_end) ELSE c.cause_share END AS cause_share
+    greatest(z.late_end, 0) > coalesce(c.excess_ns, 0) AS is_end,
+    CASE WHEN is_end THEN 'late_end' ELSE c.cause END AS cause,
+    CASE WHEN NOT is_end THEN own_detail END AS cause_detail,
+    CASE WHEN is_end THEN z.late_end ELSE c.excess_ns END AS excess_ns,
+    CASE WHEN is_end THEN z.late_end / coalesce(c.excess_ns / c.cause_share, z.late_end) ELSE c.cause_share END AS cause_share
 FROM summed AS z
 LEFT JOIN causes AS c ON c.rank = z.rank AND c.at_step IS NOT DISTINCT FROM z.at_step
 LEFT JOIN slow_classes AS k ON k.rank = z.rank AND k.at_step IS NOT DISTINCT FROM z.at_step
 LEFT JOIN pulled AS p ON p.rank = z.rank AND p.at_step IS NOT DISTINCT FROM z.at_step
-CROSS JOIN LATERAL (SELECT greatest(z.late_end, 0) > coalesce(c.excess_ns, 0) AS is_end) AS e
