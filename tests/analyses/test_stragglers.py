@@ -327,14 +327,20 @@ def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(recorded: 
 
 
 # what was wrong: "Rank 1 computes longer ... last in 248 of 264", where each sum ended later on it
-def test_who_comes_last_as_the_collective_before_ended_later_is_not_slow(build: Builder) -> None:
+@pytest.mark.parametrize(
+    ("resolution", "cause"),
+    [(0, ("late_end", None, 0.9)), (950_000, ("compute", "other", 1.0))],
+)
+def test_who_comes_last_as_the_collective_before_ended_later_is_not_slow(
+    build: Builder, resolution: int, cause: tuple[object, ...]
+) -> None:
     """Rank 0 computes 300 us in place of 200, and is 1 ms late: its sum had ended 0.9 ms later."""
-    build.ranks(2)
+    build.ranks(2, residual_ns=resolution)
     build.collective({0: (0, 1_900_000), 1: (0, 1_000_000)})
     build.gpu(0, (1_900_000, 2_200_000))
     build.gpu(1, (1_000_000, 1_200_000))
     build.collective({0: (2_200_000, 3_000_000), 1: (1_200_000, 3_000_000)})
-    assert _cause(build) == (0, "late_end", None, 0.9, None)
+    assert _cause(build) == (0, *cause, None)
 
 
 def test_waiting_in_another_group_is_a_cause_with_the_rank_waited_for(build: Builder) -> None:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pytest
+
 import traceweave
+from tests.analyses.builders import Builder, found_by
 from tests.conftest import DatabaseOf, Recorded
 from tests.rewritten import rewritten
+
+MS = 1_000_000
+GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
 
 
 def test_objects_are_known_by_the_bytes_that_follow_their_sizes(recorded: Recorded) -> None:
@@ -39,25 +47,61 @@ def test_bytes_that_a_job_exchanges_itself_are_no_objects(
 def test_ddp_that_looks_for_unused_parameters_is_named(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
-    """As if the sum that is read were of int32, and DDP had looked which parameters are used."""
+    """As if the sum that is read were of int32, and DDP had looked which parameters are used:
+    its own sum begins where a gradient is there; a sum of the job's own does not.
+    """
 
-    def used(trace: dict[str, Any]) -> None:
+    def used(trace: dict[str, Any], within: str) -> None:
         events = trace["traceEvents"]
-        for event in events:
+        for event in list(events):
             if event.get("name") in {"gloo:all_reduce", "c10d::allreduce_"}:
                 dims = event["args"].get("Input Dims", [])
                 if any(dim in ([], [[]]) or dim == [1] for dim in dims):
                     kinds = event["args"]["Input type"]
                     event["args"]["Input type"] = ["int" if k == "float" else k for k in kinds]
+                    if event["name"] == "c10d::allreduce_":
+                        around = {"name": within, "ts": event["ts"] - 1, "dur": event["dur"] + 2}
+                        events.append({**event, **around})
         first = next(event for event in events if event.get("cat") == "cpu_op")
         name = "torch.distributed.ddp.reducer::search_unused_parameters"
         events.append({**first, "name": name, "dur": 1})
 
-    traces = rewritten(fixtures / "metric_read_gloo", tmp_path / "traces", used)
-    with traceweave.open(database_of(traces)) as run:
-        found = run.findings().set_index("rule").loc["read_sum"]
-    assert found["title"] == "DDP asks in every step which parameters were used"
-    assert found["advice"].startswith("No find_unused_parameters=True where")
+    within = {"own": "aten::mul", "ddp": GRADIENT}
+    found = {}
+    for name, part in within.items():
+        traces = rewritten(
+            fixtures / "metric_read_gloo", tmp_path / name, partial(used, within=part)
+        )
+        with traceweave.open(database_of(traces)) as run:
+            found[name] = run.findings().set_index("rule").loc["read_sum"]
+    assert found["own"]["title"] == "The host reads the result of all_reduce in every step"
+    assert found["ddp"]["title"] == "DDP asks in every step which parameters were used"
+    assert found["ddp"]["advice"].startswith("No find_unused_parameters=True where")
+
+
+# what was wrong: 60 barriers in every third step were in no finding, as a sum is read in every step
+def test_only_what_is_read_in_every_step_is_claimed(empty_run: duckdb.DuckDBPyConnection) -> None:
+    """A sum takes 2 ms and is read in each of four steps; one has a barrier of 40 ms: 10 of 12."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(4):
+        at = step * 100 * MS
+        calls = [("all_reduce", 4, at + 50 * MS, 2 * MS)]
+        calls += [("barrier", 0, at + 55 * MS, 40 * MS)] if step == 1 else []
+        for op, size, begin, took in calls:
+            each = {}
+            for rank in range(2):
+                call = build.host(rank, (begin, begin + took), f"c10d::{op}", step=step)
+                each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            spans = dict.fromkeys(range(2), (begin, begin + took))
+            build.collective(spans, step=step, op=op, bytes_=size, each=each)
+        for rank in range(2):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, at + 50 * MS), "aten::mm", step=step)
+            build.host(rank, (at + 52 * MS, at + 53 * MS), "aten::item", step=step)
+    found = found_by(build.con, "communication_bound", "read_sum")
+    assert found["read_sum"]["cost_ns"] == pytest.approx(2 * MS, rel=0.01)
+    assert found["communication_bound"]["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
 
 
 # what was wrong: "only 36 of 84 collective calls could be matched": the 4 bytes that rank 0 gets

@@ -45,6 +45,32 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
     assert found["advice"].startswith("Most ranks do not do this: on rank 1 leave it out")
 
 
+# what was wrong: nobody was slow, as more of the lateness was that a sum had ended later
+def test_what_it_computes_longer_counts_beside_a_sum_that_ended_later(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """A sum ends 12 ms later on rank 1, which then multiplies for 20 ms in place of 10."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(8):
+        at = step * 100 * MS
+        ends = {0: at + 20 * MS, 1: at + 32 * MS}
+        begun = {0: ends[0] + 10 * MS, 1: ends[1] + 20 * MS}
+        for each in ({r: (at + 10 * MS, e) for r, e in ends.items()},
+                     {r: (b, at + 57 * MS) for r, b in begun.items()}):  # fmt: skip
+            build.collective(
+                each, step=step, each={r: {"gpu_op_id": None, "stream": 9} for r in each}
+            )
+        for rank in range(2):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, at + 10 * MS), "aten::mm", step=step)
+            build.host(rank, (ends[rank], begun[rank]), "aten::mm", step=step)
+            build.host(rank, (at + 57 * MS, at + 100 * MS), "aten::add_", step=step)
+    found = found_by(build.con, "straggler")["straggler"]
+    assert found["title"] == "Rank 1 computes longer, and 1 rank waits for it"
+    assert found["evidence"].startswith("Rank 1 keeps 1 rank waiting 10.0 ms per step")
+
+
 # what was wrong: divided over all steps, where the others would wait for rank 0 in the first ones
 def test_what_is_uneven_in_some_steps_is_divided_in_these(
     empty_run: duckdb.DuckDBPyConnection,

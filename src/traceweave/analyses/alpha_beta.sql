@@ -8,10 +8,11 @@
 -- choice: time 'transfer' | from the last rank's start to the last rank's end, where the clocks resolve it
 -- choice: time 'shortest' | the shortest duration over the ranks: needs no clock, but may include waiting
 -- param: min_span DOUBLE = 2 | largest / smallest size that a fit needs at least
+-- param: small_bytes
 -- column: op VARCHAR | which operation; 'send_recv' for a send matched with its recv
 -- column: group_id INTEGER | process group; NULL if the operation could not be assigned to one
 -- column: ranks INTEGER | members of the group, 2 for send_recv; NULL if unknown
--- column: alpha_ns BIGINT | latency; of a single size, or where larger ones do not take longer, what they take beyond 1 GB/s, if that is most of it; NULL: see note
+-- column: alpha_ns BIGINT | latency; of a single size, or where larger ones (none above small_bytes) do not take longer, what they take beyond 1 GB/s, if that is most of it; NULL: see note
 -- column: beta_gbps DOUBLE | bus bandwidth, decimal GB/s; NULL: see note
 -- column: half_bytes BIGINT | size whose transfer is half latency: smaller ones waste the bandwidth; NULL without alpha_ns
 -- column: sizes BIGINT | different sizes in the fit
@@ -82,7 +83,7 @@ spans AS (
         CAST(sum(instances) AS BIGINT) AS instances,
         min(bytes) AS bytes_min,
         max(bytes) AS bytes_max,
-        CASE WHEN count(beyond_ns) = count(*) AND (count(*) = 1 OR max(bytes) >= {{ param('min_span') }} * min(bytes)) THEN median(beyond_ns) END AS beyond_ns
+        CASE WHEN count(beyond_ns) = count(*) AND (count(*) = 1 OR max(bytes) BETWEEN {{ param('min_span') }} * min(bytes) AND {{ param('small_bytes') }}) THEN median(beyond_ns) END AS beyond_ns
     FROM sizes
     GROUP BY op, group_id
 ),

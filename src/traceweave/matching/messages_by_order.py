@@ -130,11 +130,9 @@ WITH host AS (
     SELECT call_id, source_id, host_op_id, op, bytes, dtype FROM base.collective_calls
     WHERE evidence = 'host op' AND gpu_op_id IS NULL AND op IN ('send', 'recv')
 ),
--- what threads do, inner operators within the outer ones
+-- what threads have done; an operator in which one waits is not over then
 threads AS (
-    SELECT
-        source_id, tid, start_local_ns,
-        max(start_local_ns + duration_ns) OVER (PARTITION BY source_id, tid ORDER BY start_local_ns) AS done_ns
+    SELECT source_id, tid, start_local_ns + duration_ns AS done_ns
     FROM base.host_ops
     WHERE kind = 'op' AND source_id IN (SELECT source_id FROM base.messages)
 ),
@@ -142,11 +140,11 @@ issuing AS (
     SELECT op_id AS host_op_id, tid FROM base.host_ops SEMI JOIN base.messages ON op_id = host_op_id
 ),
 messages AS (
-    SELECT m.*, least(coalesce(t.done_ns, m.waited_local_ns), m.waited_local_ns) AS free_local_ns
+    SELECT m.*, coalesce(t.done_ns, m.waited_local_ns) AS free_local_ns
     FROM base.messages AS m
     LEFT JOIN issuing AS i USING (host_op_id)
     ASOF LEFT JOIN threads AS t
-        ON t.source_id = m.source_id AND t.tid = i.tid AND m.waited_local_ns > t.start_local_ns
+        ON t.source_id = m.source_id AND t.tid = i.tid AND m.waited_local_ns >= t.done_ns
 ),
 known AS (
     SELECT

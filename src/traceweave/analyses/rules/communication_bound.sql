@@ -1,6 +1,6 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
--- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where the first claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
+-- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
 -- try: Where DDP reduces gradients in several backward passes of an update: no_sync in all but the last. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
@@ -13,8 +13,8 @@ SELECT
     CASE WHEN w.left_ns < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
     'kind=transfer times=0' AS scenario,
     'transfers ' || array_to_string(e.transfer_uses, ',') AS shows,
-    -- which removes what poor_overlap claims too
-    CASE WHEN p.cost_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
+    -- which removes what poor_overlap and read_sum claim too
+    CASE WHEN p.cost_ns > 0 OR e.read_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
     CASE
         WHEN e.split > 0 OR e.instances > 0 AND g.ranks > 1 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(w.left_ns), s.unit,
@@ -41,8 +41,7 @@ CROSS JOIN LATERAL (
     WHERE list_contains(e.transfer_uses, use)
 ) AS l
 LEFT JOIN {{ rule('poor_overlap') }} AS p ON p.cost_ns >= {{ param('min_share') }} * s.step_ns
-CROSS JOIN (SELECT count(*) > 0 AS is_claimed FROM {{ rule('read_sum') }}) AS r
 CROSS JOIN LATERAL (
-    SELECT e.transfer_ns - coalesce(p.cost_ns, 0) - if(r.is_claimed, e.read_ns, 0) AS left_ns,
+    SELECT e.transfer_ns - coalesce(p.cost_ns, 0) - e.read_ns AS left_ns,
         e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait
 ) AS w

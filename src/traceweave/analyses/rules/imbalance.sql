@@ -145,7 +145,7 @@ SELECT
     CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
-        WHEN late_rank IS NOT NULL AND (cause IS DISTINCT FROM 'other_group')
+        WHEN late_rank IS NOT NULL AND coalesce(cause NOT IN ('other_group', 'late_end'), TRUE)
             THEN tw_as_others('rank=' || late_rank || CASE WHEN len(late_in) = 1 THEN ' step=' || array_to_string(around, ',') ELSE '' END, cause)
         WHEN late_rank IS NULL AND is_uneven THEN scenario
     END AS scenario,

@@ -1,24 +1,10 @@
 -- rule: read_sum | a sum or a barrier that the host waits for
 -- topic: communication
--- needs: ref('exposed_calls'), ref('read_calls')
+-- needs: ref('exposed_calls'), ref('read_calls'), ref('always_read')
 -- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, made room for as torch does it, Python objects are exchanged (all_gather_object, broadcast_object_list). All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
 -- try: Sum up and read every so many steps; or read the value of the step before. No find_unused_parameters where all are used. No barriers and no Python objects in the loop.
 -- proof: exposed_comm
-WITH per_step AS (
-    SELECT
-        r.op, r.group_id, r.step, any_value(r.read_by) AS read_by,
-        count(DISTINCT r.rank) AS readers, count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
-    FROM {{ ref('read_calls') }} AS r
-    WHERE r.step IS NOT NULL
-    GROUP BY r.op, r.group_id, r.step
-),
-every AS (
-    SELECT op, group_id, any_value(read_by) AS read_by, round(avg(calls))::BIGINT AS calls, max(bytes) AS bytes
-    FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE 2 * readers > s.ranks
-    GROUP BY op, group_id, s.steps
-    HAVING count(*) = s.steps AND s.steps > 1
-),
+WITH
 -- sizes of objects, whose bytes the next such call carries, and what torch alone calls between (all_gather_object, broadcast_object_list):
 -- a job may exchange bytes of its own by their sizes
 pickled AS (
@@ -36,20 +22,20 @@ pickled AS (
     GROUP BY k.op, k.group_id
     HAVING bool_and(k.is_followed AND coalesce(h.start_ns < k.next_ns, FALSE))
 ),
--- DDP that looks for unused parameters sums up as int32 on how many ranks each was used, and reads it
+-- DDP that looks for unused parameters sums up as int32 on how many ranks each was used, as the last gradients are there, and reads it
 used AS (
     SELECT k.op, k.group_id
-    FROM {{ ref('read_calls') }} JOIN collectives AS k USING (rank, collective_id)
+    FROM {{ ref('read_calls') }} JOIN collectives AS k USING (rank, collective_id) LEFT JOIN tw_collective_issue() AS i USING (call_id)
     WHERE EXISTS (FROM tw_range_names WHERE contains(name, 'reducer::search_unused_parameters'))
     GROUP BY k.op, k.group_id
-    HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int'))
+    HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int') AND i.asked_by IS NOT DISTINCT FROM 'gradient')
 ),
 waited AS (
     SELECT
         e.*, s.unit, s.each_unit,
         sum(c.exposed_ns) / any_value(s.windows) AS exposed_ns,
         coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows) AS waiting_ns
-    FROM every AS e
+    FROM {{ ref('always_read') }} AS e
     JOIN {{ ref('read_calls') }} AS r ON r.op = e.op AND r.group_id IS NOT DISTINCT FROM e.group_id
     JOIN {{ ref('exposed_calls') }} AS c ON c.rank = r.rank AND c.collective_id = r.collective_id
     CROSS JOIN {{ ref('mean_step') }} AS s

@@ -18,7 +18,7 @@
 -- column: instances BIGINT | all that it shares with other ranks
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
--- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up, or the collective before ended later on it
+-- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up; where the collective before ended later on it, what is left does
 -- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it
 -- column: cause_share DOUBLE | as in stragglers
 WITH late AS (
@@ -39,23 +39,35 @@ WITH late AS (
         GROUP BY late_rank, rank
     )
     GROUP BY late_rank
+),
+-- of whom the collective before ended later on, what it did longer itself
+own AS (
+    SELECT
+        l.rank, o.own_cause, o.own_detail, o.own_share,
+        coalesce(s.cause = 'late_end', FALSE) AS is_end,
+        CASE WHEN is_end THEN 1 - s.cause_share ELSE 1 END AS own,
+        own * l.cost_ns AS own_ns
+    FROM late AS l
+    JOIN {{ ref('stragglers') }} AS s USING (rank)
+    LEFT JOIN {{ ref('late_causes', per='run') }} AS o USING (rank)
 )
 SELECT
-    l.*,
-    s.cause,
-    s.cause_detail,
+    coalesce(CASE WHEN b.is_end THEN coalesce(b.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
+        AND b.own_ns >= {{ param('min_share') }} * m.step_ns
+        AND b.own_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
+    stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE) AS is_straggler,
+    l.* REPLACE (if(stands_out, b.own_ns, l.cost_ns) AS cost_ns, if(stands_out, CAST(round(b.own * l.late_ns) AS BIGINT), l.late_ns) AS late_ns),
+    if(stands_out AND b.is_end, b.own_cause, s.cause) AS cause,
+    if(stands_out AND b.is_end, b.own_detail, s.cause_detail) AS cause_detail,
+    if(stands_out AND b.is_end, b.own_share / b.own, s.cause_share) AS cause_share,
     s.known_last,
     s.known_instances,
     s.instances,
     h.ranks AS held_up,
-    s.chance,
-    coalesce(s.cause NOT IN ('other_group', 'late_end'), TRUE)
-        AND l.cost_ns >= {{ param('min_share') }} * m.step_ns
-        AND l.cost_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
-    stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE) AS is_straggler,
-    s.cause_share
+    s.chance
 FROM late AS l
 JOIN {{ ref('stragglers') }} AS s USING (rank)
+JOIN own AS b USING (rank)
 LEFT JOIN (
     SELECT origin_rank AS rank, list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks
     FROM {{ ref('stragglers') }}

@@ -5,7 +5,7 @@
 -- column: step BIGINT | step in which it issued the collective
 -- column: waiting_ranks BIGINT | ranks that waited for it
 -- column: delay_ns BIGINT | for how long
--- column: late_end_ns DOUBLE | how much later the collective before ended on it
+-- column: late_end_ns DOUBLE | how much later the collective before ended on it, as far as the clocks resolve it
 -- column: compute_ns DOUBLE | this and the following as in stretches, less the mean of the others
 -- column: comm_ns DOUBLE | communication without compute, where it can have been held up there
 -- column: copies_ns DOUBLE | copies alone
@@ -28,7 +28,7 @@ WITH others AS (
 )
 SELECT
     l.rank, l.step, l.waiting_ranks, l.delay_ns,
-    CASE WHEN l.ended_ns > 0 AND o.ended_ns > 0 THEN CAST(l.ended_ns - o.ended_ns AS DOUBLE) ELSE 0 END AS late_end_ns,
+    CASE WHEN l.ended_ns > 0 AND o.ended_ns > 0 AND abs(l.ended_ns - o.ended_ns) >= i.resolution_ns THEN CAST(l.ended_ns - o.ended_ns AS DOUBLE) ELSE 0 END AS late_end_ns,
     l.compute_ns - o.compute_ns AS compute_ns,
     CASE WHEN l.is_elsewhere THEN l.comm_ns - o.comm_ns ELSE 0 END AS comm_ns,
     l.copies_ns - o.copies_ns AS copies_ns,
@@ -41,6 +41,7 @@ SELECT
     l.other_ns - o.other_ns AS other_ns
 FROM (FROM {{ ref('stretches') }} ANTI JOIN {{ ref('late_launches') }} USING (collective_id, previous_id)) AS l
 JOIN others AS o USING (collective_id, previous_id)
+JOIN collective_instances AS i USING (collective_id)
 WHERE l.is_last
 UNION ALL
 SELECT

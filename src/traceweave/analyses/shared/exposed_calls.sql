@@ -21,7 +21,7 @@
 -- column: windows BIGINT | steps of the rank
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations, or the host reads it
--- column: is_read BOOLEAN | the host reads its result, or waits in it: a barrier (`read_calls`)
+-- column: is_read BOOLEAN | the host reads its result, or waits in it, in every step (`always_read`), as read_sum says
 -- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
@@ -103,7 +103,7 @@ SELECT
     r.windows,
     e.op IN ('send', 'recv') AS is_p2p,
     coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL OR w.rank IS NOT NULL AS is_blocking,
-    w.rank IS NOT NULL AS is_read,
+    v.op IS NOT NULL AS is_read,
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
@@ -129,6 +129,7 @@ LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op = 'all_gather')
 LEFT JOIN sharding AS h ON h.call_id = e.call_id
 LEFT JOIN {{ ref('read_calls') }} AS w ON w.rank = e.rank AND w.collective_id = e.collective_id
+LEFT JOIN {{ ref('always_read') }} AS v ON v.op = w.op AND v.group_id IS NOT DISTINCT FROM w.group_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id

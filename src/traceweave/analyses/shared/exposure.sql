@@ -6,7 +6,7 @@
 -- column: staged_ns DOUBLE | waiting of pipeline stages for each other
 -- column: one_sided_ns DOUBLE | sends and receives whose other side is not known
 -- column: transfer_ns DOUBLE | exposed for another reason than waiting
--- column: read_ns DOUBLE | of transfer_ns, what the host reads at once
+-- column: read_ns DOUBLE | of transfer_ns, what the host reads at once in every step
 -- column: hideable_ns DOUBLE | of transfer_ns, what may run beside the compute there is
 -- column: doubtful_ns DOUBLE | of transfer_ns, in operations that lack ranks, or do not make ranks wait for all others
 -- column: doubtful_hideable_ns DOUBLE | of that, what may run beside compute

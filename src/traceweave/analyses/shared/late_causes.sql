@@ -11,6 +11,10 @@
 -- column: cause_detail VARCHAR | as in stragglers
 -- column: excess_ns DOUBLE | how much longer that took * the ranks that waited
 -- column: cause_share DOUBLE | that / the same of all causes
+-- column: own_cause VARCHAR | what the rank itself did longer: the cause but for late_end; this and the following NULL: nothing
+-- column: own_detail VARCHAR | the detail of that
+-- column: own_share DOUBLE | its part of all causes
+-- column: is_end BOOLEAN | the cause is late_end
 WITH summed AS (
     SELECT
         rank,
@@ -34,14 +38,19 @@ WITH summed AS (
     FROM {{ ref('excesses') }}
     GROUP BY rank, at_step
 ),
+-- what it did longer itself, beside that
 causes AS (
-    SELECT rank, at_step, cause, excess_ns, excess_ns / sum(excess_ns) OVER (PARTITION BY rank, at_step) AS cause_share
+    SELECT rank, at_step, cause, excess_ns, excess_ns / all_ns AS cause_share
     FROM (
-        UNPIVOT summed
-        ON "compute", host_bound, data_loading, copies, other_group, device_delay, unknown_idle, late_end
-        INTO NAME cause VALUE excess_ns
+        SELECT *, sum(excess_ns) OVER (PARTITION BY rank, at_step) AS all_ns
+        FROM (
+            UNPIVOT summed
+            ON "compute", host_bound, data_loading, copies, other_group, device_delay, unknown_idle, late_end
+            INTO NAME cause VALUE excess_ns
+        )
+        WHERE excess_ns > 0
     )
-    WHERE excess_ns > 0
+    WHERE cause <> 'late_end'
     QUALIFY row_number() OVER (PARTITION BY rank, at_step ORDER BY excess_ns DESC, cause) = 1
 ),
 -- which kernels took longer than on the ranks that waited, in the same steps
@@ -94,14 +103,20 @@ pulled AS (
     ) = 1
 )
 SELECT
-    z.rank, z.at_step AS step, z.late_ns, c.cause,
+    z.rank, z.at_step AS step, z.late_ns,
+    c.cause AS own_cause,
     CASE c.cause
         -- of ranks that take turns within a step, the step has little to show
         WHEN 'compute' THEN CASE WHEN 10 * k.excess_ns >= z.own_compute_ns THEN k.class END
         WHEN 'host_bound' THEN z.gap_cause
         WHEN 'other_group' THEN 'group ' || p.group_id || ', waiting for rank ' || p.last_rank
-    END AS cause_detail,
-    c.excess_ns, c.cause_share
+    END AS own_detail,
+    c.cause_share AS own_share,
+    greatest(z.late_end, 0) > coalesce(c.excess_ns, 0) AS is_end,
+    CASE WHEN is_end THEN 'late_end' ELSE c.cause END AS cause,
+    CASE WHEN NOT is_end THEN own_detail END AS cause_detail,
+    CASE WHEN is_end THEN z.late_end ELSE c.excess_ns END AS excess_ns,
+    CASE WHEN is_end THEN z.late_end / coalesce(c.excess_ns / c.cause_share, z.late_end) ELSE c.cause_share END AS cause_share
 FROM summed AS z
 LEFT JOIN causes AS c ON c.rank = z.rank AND c.at_step IS NOT DISTINCT FROM z.at_step
 LEFT JOIN slow_classes AS k ON k.rank = z.rank AND k.at_step IS NOT DISTINCT FROM z.at_step

@@ -1,0 +1,21 @@
+-- shared: always_read | what most hosts wait for in every step, two at least, of what read_calls has
+-- grain: one row per operation and process group
+-- needs: ref('read_calls')
+-- column: op VARCHAR | which operation
+-- column: group_id INTEGER | process group
+-- column: read_by VARCHAR | the operator that reads; NULL: a barrier
+-- column: calls BIGINT | per step
+-- column: bytes BIGINT | the largest
+WITH per_step AS (
+    SELECT
+        r.op, r.group_id, r.step, any_value(r.read_by) AS read_by,
+        count(DISTINCT r.rank) AS readers, count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
+    FROM {{ ref('read_calls') }} AS r
+    WHERE r.step IS NOT NULL
+    GROUP BY r.op, r.group_id, r.step
+)
+SELECT op, group_id, any_value(read_by) AS read_by, round(avg(calls))::BIGINT AS calls, max(bytes) AS bytes
+FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
+WHERE 2 * readers > s.ranks
+GROUP BY op, group_id, s.steps
+HAVING count(*) = s.steps AND s.steps > 1
