@@ -4,6 +4,8 @@
 -- param: min_share
 -- param: straggler_factor
 -- param: straggler_chance
+-- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up; where the collective before ended later on it, what is left does
+-- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
@@ -11,16 +13,14 @@
 -- column: waiters BIGINT | ranks that wait for it
 -- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
 -- column: updates BOOLEAN | most of that is sent inside Optimizer.step: parameters that it updates for all
--- column: cause VARCHAR | this and the following as in stragglers
+-- column: cause VARCHAR | as in stragglers; of whom stands out, what it did itself
 -- column: cause_detail VARCHAR | what the cause is made of
+-- column: cause_share DOUBLE | as in stragglers
 -- column: known_last BIGINT | collectives in which it came last, where the clocks can tell
 -- column: known_instances BIGINT | its collectives in which the clocks can tell who came last
 -- column: instances BIGINT | all that it shares with other ranks
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
--- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up; where the collective before ended later on it, what is left does
--- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it
--- column: cause_share DOUBLE | as in stragglers
 WITH late AS (
     SELECT
         late_rank AS rank,

@@ -7,14 +7,14 @@
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step of the rank; NULL: all of them
 -- column: late_ns BIGINT | its delays * the ranks that waited
+-- column: own_cause VARCHAR | what the rank itself did longer: the cause but for late_end; this and the two below NULL: nothing
+-- column: own_detail VARCHAR | the detail of that
+-- column: own_share DOUBLE | its part of all causes
+-- column: is_end BOOLEAN | the cause is late_end
 -- column: cause VARCHAR | as in stragglers; NULL: nothing took longer
 -- column: cause_detail VARCHAR | as in stragglers
 -- column: excess_ns DOUBLE | how much longer that took * the ranks that waited
 -- column: cause_share DOUBLE | that / the same of all causes
--- column: own_cause VARCHAR | what the rank itself did longer: the cause but for late_end; this and the following NULL: nothing
--- column: own_detail VARCHAR | the detail of that
--- column: own_share DOUBLE | its part of all causes
--- column: is_end BOOLEAN | the cause is late_end
 WITH summed AS (
     SELECT
         rank,
