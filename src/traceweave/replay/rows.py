@@ -188,12 +188,11 @@ SELECT
     coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller,
     coalesce(i.together, {none}) AS together, coalesce(i.soonest, {none}) AS soonest,
     -- a message of gloo may be over before somebody waits for it
-    k.start_ns + b.duration_ns AS waited
+    k.start_ns + k.stated_ns AS waited
 FROM (
     SELECT k.*, p.number
     FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
 ) AS k
-JOIN base.collective_calls AS b USING (call_id)
 LEFT JOIN tw_replay_instances AS i USING (collective_id)
 LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL AND h.kind <> 'annotation'
 WHERE k.rank BETWEEN $first AND $last

@@ -18,7 +18,7 @@ from traceweave.markup import table
 from traceweave.store.rows import insert_rows
 from traceweave.vocabulary import script
 
-SCHEMA_VERSION = 21
+SCHEMA_VERSION = 22
 """Raised whenever a database written before can no longer be read by the code after."""
 
 LEAST_PAUSE_NS = 500_000

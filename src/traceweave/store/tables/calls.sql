@@ -65,7 +65,7 @@ SELECT
     coalesce(i.peer, k.peer) AS peer,
     k.root_place,
     k.stream, k.start_local_ns,
-    coalesce(i.duration_ns, k.duration_ns) AS duration_ns,
+    coalesce(i.duration_ns, k.duration_ns) AS duration_ns, k.duration_ns AS stated_ns,
     k.step, k.evidence,
     i.inferred
 FROM base.collective_calls AS k

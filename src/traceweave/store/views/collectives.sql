@@ -21,6 +21,7 @@
 -- column: root INTEGER | of a broadcast, reduce, gather or scatter: the rank that all receive from, or send to, as the trace says; NULL if it does not, or not all members of the group are known
 -- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
 -- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
+-- column: stated_ns BIGINT | the length that the rank's own trace states: duration_ns, but of a send or recv of gloo until somebody had waited for it
 CREATE VIEW collectives AS
 SELECT
     k.rank, m.collective_id, m.group_id,
@@ -30,7 +31,7 @@ SELECT
     aligned_ns(k.start_local_ns + k.duration_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns) AS end_ns,
     k.duration_ns, k.start_local_ns, k.stream, k.gpu_op_id, k.receive_op_id, k.host_op_id, k.step,
     coalesce(m.match, 'unmatched') AS match,
-    k.call_id, k.peer, CASE WHEN len(g.ranks) = g.size THEN g.ranks[k.root_place + 1] END AS root, k.evidence, k.inferred
+    k.call_id, k.peer, CASE WHEN len(g.ranks) = g.size THEN g.ranks[k.root_place + 1] END AS root, k.evidence, k.inferred, k.stated_ns
 FROM base.known_calls AS k
 JOIN clock_spans AS c
     ON k.rank = c.rank AND k.start_local_ns >= c.from_local_ns AND k.start_local_ns < c.until_local_ns
