@@ -358,7 +358,7 @@ REAL: dict[str, Rule] = {
                 "ddp_gloo_4ranks", None, "Compute hides 11", "DDP: smaller buckets are not known"
             ),
             # issued inside Optimizer.step, whose closure runs the backward pass
-            True_("closure_gloo", None, "Compute hides 12", "DDP: smaller buckets are not known"),
+            True_("closure_gloo", None, "Compute hides 13", "DDP: smaller buckets are not known"),
             # every rank was recorded, and some calls could not be matched
             True_(
                 "unlisted/tp2_dp2_gloo",

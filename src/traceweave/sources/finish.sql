@@ -34,13 +34,6 @@ lone AS (
     FROM new_steps AS n JOIN tiled AS t USING (rank, step)
     WHERE n.source <> 'recording' AND 2 * (t.end_ns - t.first_ns) < n.duration_ns
         AND n.rank IN (SELECT rank FROM new_steps GROUP BY rank HAVING count(*) = 1)
-),
--- ranges that hold no GPU op, and less than half of the time in which the GPU is recorded, mark no steps of its work
-hollow AS (
-    SELECT rank
-    FROM (SELECT rank, sum(duration_ns) AS stepped_ns FROM new_steps GROUP BY rank) AS n
-    JOIN (SELECT rank, max(start_local_ns + duration_ns) - min(start_local_ns) AS recorded_ns FROM new_gpu_ops GROUP BY rank) AS g USING (rank)
-    WHERE rank NOT IN (SELECT rank FROM on_device) AND 2 * stepped_ns < recorded_ns
 )
 SELECT
     s.rank, s.step, r.source_id, s.start_local_ns, s.duration_ns,
@@ -50,7 +43,8 @@ FROM new_steps AS s
 LEFT JOIN lone AS l USING (rank, step)
 JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank)
 LEFT JOIN tiled AS t USING (rank, step)
-WHERE s.rank NOT IN (FROM hollow);
+-- brief ranges that hold no GPU op mark no steps of its work
+WHERE s.rank NOT IN (FROM brief) OR s.rank IN (SELECT rank FROM on_device);
 
 INSERT INTO base.collective_calls BY NAME
 WITH calls AS (SELECT *, source_of(coalesce(gpu_op_id, host_op_id)) AS source_id FROM new_collective_calls)

@@ -34,11 +34,18 @@ JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_op
 JOIN placed AS l ON l.op_id = g.launch_op_id
 LEFT JOIN operators AS o ON o.op_id = l.parent_id;
 
+-- Ranges that take less than half of the time in which a rank's GPU is recorded: they mark its steps only if they launched something.
+CREATE OR REPLACE TEMP TABLE brief AS
+SELECT rank
+FROM (SELECT rank, sum(duration_ns) AS stepped_ns FROM new_steps GROUP BY rank)
+JOIN (SELECT rank, max(start_local_ns + duration_ns) - min(start_local_ns) AS recorded_ns FROM new_gpu_ops GROUP BY rank) USING (rank)
+WHERE 2 * stepped_ns < recorded_ns;
+
 -- Where no launch of a rank is recorded, an op is of the step whose range it starts in.
 INSERT INTO launched BY NAME
 WITH alone AS (SELECT rank FROM new_gpu_ops GROUP BY rank HAVING count(launch_op_id) = 0)
 SELECT g.op_id, s.step
-FROM (SELECT rank, op_id, start_local_ns FROM new_gpu_ops WHERE rank IN (FROM alone)) AS g
+FROM (SELECT rank, op_id, start_local_ns FROM new_gpu_ops WHERE rank IN (FROM alone) AND rank NOT IN (FROM brief)) AS g
 ASOF JOIN new_steps AS s ON g.rank = s.rank AND g.start_local_ns >= s.start_local_ns
 WHERE g.start_local_ns < s.start_local_ns + s.duration_ns;
 
