@@ -153,7 +153,9 @@ def test_batches_that_each_file_counts_from_0_are_counted_on(tmp_path: Path, dat
 
 
 @nightly
-@pytest.mark.parametrize(("length_us", "windows"), [(22, [3_900_000]), (150, [3_900_000]), (3900, [3_700_000])])
+@pytest.mark.parametrize(
+    ("length_us", "windows"), [(22, [3_900_000]), (150, [3_900_000]), (3900, [3_700_000])]
+)
 def test_a_range_beside_the_work_is_no_step(
     tmp_path: Path, length_us: int, windows: list[int]
 ) -> None:
