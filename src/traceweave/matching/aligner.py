@@ -75,7 +75,8 @@ class Aligner:
     _aligned: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
     _loose: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
     """The same of those that could not be aligned, some of their calls."""
-    _like: dict[Strand, list[Strand]] = field(default_factory=dict)
+    _mates: dict[Strand, list[Strand]] = field(default_factory=dict)
+    """What may stand in for a strand, as `mates` says."""
 
     def align(self, strand: Strand, seed: Strand) -> Alignment | None:
         """Align a strand with the seed by itself; None if that does not tell, with the reason."""
@@ -98,7 +99,7 @@ class Aligner:
         """
         if not self.comparable(strand, seed):
             return None
-        mates = [other for other in self._mates(strand) if other.rank != seed.rank]
+        mates = [other for other in self.mates(strand) if other.rank != seed.rank]
         for other in mates[:MATES]:
             there = self.align(other, seed)
             here = self.align(strand, other) if there is not None else None
@@ -108,9 +109,9 @@ class Aligner:
                 return self._aligned[strand, seed]
         return None
 
-    def _mates(self, strand: Strand) -> list[Strand]:
+    def mates(self, strand: Strand) -> list[Strand]:
         """Strands of other ranks of its clock, as long as it, those most like it first."""
-        if strand not in self._like:
+        if strand not in self._mates:
             mates = [
                 other
                 for other in self.strands
@@ -119,8 +120,8 @@ class Aligner:
                 and _as_long(other, strand)
             ]
             mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
-            self._like[strand] = mates
-        return self._like[strand]
+            self._mates[strand] = mates
+        return self._mates[strand]
 
     def loosely(self, strand: Strand, seed: Strand) -> Alignment:
         """Align those calls of a strand that run with the seed's, stretch by stretch."""

@@ -1,5 +1,5 @@
 -- Staging tables -> base tables: what is left after place.sql (ops) and doubts.sql. Input: new_steps (steps.sql), launched,
--- placed, new_doubts, new_collective_calls, new_ranks, finish_source(format, step_range).
+-- placed, ranks_with_steps, new_doubts, new_collective_calls, new_ranks, finish_source(format, step_range).
 
 INSERT INTO base.doubts BY NAME
 SELECT d.*, r.source_id FROM new_doubts AS d JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank);
@@ -44,7 +44,7 @@ LEFT JOIN lone AS l USING (rank, step)
 JOIN (SELECT DISTINCT rank, source_id FROM new_ranks) AS r USING (rank)
 LEFT JOIN tiled AS t USING (rank, step)
 -- brief ranges that hold no GPU op mark no steps of its work
-WHERE s.rank NOT IN (FROM brief) OR s.rank IN (SELECT rank FROM on_device);
+WHERE s.rank NOT IN (SELECT rank FROM ranks_with_steps WHERE is_brief) OR s.rank IN (SELECT rank FROM on_device);
 
 INSERT INTO base.collective_calls BY NAME
 WITH calls AS (SELECT *, source_of(coalesce(gpu_op_id, host_op_id)) AS source_id FROM new_collective_calls)

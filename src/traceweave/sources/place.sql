@@ -34,18 +34,23 @@ JOIN (SELECT op_id, start_local_ns, duration_ns, pid, tid, name FROM new_host_op
 JOIN placed AS l ON l.op_id = g.launch_op_id
 LEFT JOIN operators AS o ON o.op_id = l.parent_id;
 
--- Ranges that take less than half of the time in which a rank's GPU is recorded: they mark its steps only if they launched something.
-CREATE OR REPLACE TEMP TABLE brief AS
-SELECT rank
-FROM (SELECT rank, sum(duration_ns) AS stepped_ns FROM new_steps GROUP BY rank)
-JOIN (SELECT rank, max(start_local_ns + duration_ns) - min(start_local_ns) AS recorded_ns FROM new_gpu_ops GROUP BY rank) USING (rank)
-WHERE 2 * stepped_ns < recorded_ns;
+-- Ranks with steps: whether any launch is recorded, and whether the ranges take less than half of the time in which the GPU is: such
+-- brief ones mark its steps only if they launched something.
+CREATE OR REPLACE TEMP TABLE ranks_with_steps AS
+SELECT rank, g.has_launches, 2 * s.marked_ns < g.recorded_ns AS is_brief
+FROM (SELECT rank, sum(duration_ns) AS marked_ns FROM new_steps GROUP BY rank) AS s
+JOIN (
+    SELECT rank, count(launch_op_id) > 0 AS has_launches, max(start_local_ns + duration_ns) - min(start_local_ns) AS recorded_ns
+    FROM new_gpu_ops GROUP BY rank
+) AS g USING (rank);
 
 -- Where no launch of a rank is recorded, an op is of the step whose range it starts in.
 INSERT INTO launched BY NAME
-WITH alone AS (SELECT rank FROM new_gpu_ops GROUP BY rank HAVING count(launch_op_id) = 0)
 SELECT g.op_id, s.step
-FROM (SELECT rank, op_id, start_local_ns FROM new_gpu_ops WHERE rank IN (FROM alone) AND rank NOT IN (FROM brief)) AS g
+FROM (
+    SELECT rank, op_id, start_local_ns FROM new_gpu_ops
+    WHERE rank IN (SELECT rank FROM ranks_with_steps WHERE NOT has_launches AND NOT is_brief)
+) AS g
 ASOF JOIN new_steps AS s ON g.rank = s.rank AND g.start_local_ns >= s.start_local_ns
 WHERE g.start_local_ns < s.start_local_ns + s.duration_ns;
 
