@@ -622,6 +622,31 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     )
 
 
+@pytest.mark.parametrize(("late_us", "severity"), [(0, "info"), (300, None)])
+def test_a_bubble_is_what_the_schedule_needs_or_more(
+    build: Builder, late_us: int, severity: str | None
+) -> None:
+    # four micro-batches of 100 us on two stages, one after the other: 100 us more than one stage
+    _steps(build)
+    build.group(0, [0, 1], role="pp", role_source="name")
+    for step in range(4):
+        at = [(1000 * step + 100 * n) * US for n in range(9)]
+        for n in range(4):
+            late = late_us * US if n else 0
+            build.gpu(0, (at[n], at[n + 1]), step=step)
+            build.gpu(1, (at[n + 1] + late, at[n + 2] + late), step=step)
+            spans = {0: (at[n + 1], at[n + 1] + late), 1: (at[n], at[n + 1] + late)}
+            _meet(build, spans, "send", step=step, each={1: {"op": "recv"}})
+    row = _by_rule(build, "pipeline_wait")["pipeline_wait"]
+    assert (row["severity"] == "info") == (severity == "info")
+    told = (
+        " Its stages need 800 us from first to last compute; equal micro-batches without delays"
+        " would need 500 us"
+    )
+    assert row["evidence"].endswith(told) == (severity is None)
+    assert row["advice"].startswith("Look for micro-batches of unequal cost") == (severity is None)
+
+
 def test_few_messages_without_their_other_side_leave_a_bubble_one(build: Builder) -> None:
     # of 300 us in each of four steps, 50 us of one are of a message that only one side has
     _steps(build)

@@ -43,10 +43,27 @@ def test_the_bubble_of_an_ideal_1f1b_is_the_least_there_is(build: Builder) -> No
     assert pick(got, *PLACE) == [(0, 1, 0, 0, 2, 3, "1f1b", 2), (1, 1, 0, 1, 2, 3, "1f1b", 2)]
     names = ("window_start_ns", "window_ns", "busy_ns", "bubble_ns", "bubble_share", "ideal_share")
     assert pick(got, *names, "excess_ns", "note") == [(0, 120, 90, 30, 0.25, 0.25, 0, None)] * 2
+    assert pick(got, "equal_ns") == [(120,)] * 2
     # the last stage starts at 10 and has finished at 100
     assert pick(got, "warmup_ns", "steady_ns", "drain_ns") == [(10, 90, 20)] * 2
     bubbles = ("warmup_bubble_ns", "steady_bubble_ns", "drain_bubble_ns")
     assert pick(got, *bubbles) == [(0, 30, 0), (10, 0, 20)]
+
+
+def test_micro_batches_of_unequal_length_take_longer_than_equal_ones(build: Builder) -> None:
+    # the second takes three times as long on both stages; two of 20 would take 20 + 20 + 20
+    for rank in (0, 1):
+        build.rank(rank)
+    build.group(1, [0, 1], role="pp", role_source="name")
+    _compute(build, 0, (0, 10), (10, 40))
+    _compute(build, 1, (10, 20), (40, 70))
+    _message(build, 0, (10, 10), 1, (0, 10))
+    _message(build, 0, (40, 40), 1, (20, 40))
+    got = rows(build.con, "pipeline")
+    assert (
+        pick(got, "schedule", "window_ns", "busy_ns", "equal_ns")
+        == [("forward only", 70, 40, 60)] * 2
+    )
 
 
 def test_receives_wait_for_the_send_and_may_hold_up_compute(build: Builder) -> None:

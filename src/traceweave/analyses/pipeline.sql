@@ -20,6 +20,7 @@
 -- column: bubble_share DOUBLE | bubble_ns / window_ns
 -- column: ideal_share DOUBLE | (stages - 1) / (microbatches + stages - 1): the bubble of GPipe and 1F1B with equal stages and messages that take no time; NULL if the schedule is another one
 -- column: excess_ns BIGINT | bubble_ns less the part that the schedule needs if all stages are as busy as this one, busy_ns * (stages - 1) / microbatches; negative on stages with more work than others
+-- column: equal_ns BIGINT | window_ns if on each stage all micro-batches took equally long, and messages no time: what the stages compute for one micro-batch, and microbatches - 1 times what the longest does
 -- column: warmup_ns BIGINT | of the window, the time until the last stage received its first micro-batch
 -- column: steady_ns BIGINT | the time between
 -- column: drain_ns BIGINT | the time after the last stage had finished
@@ -132,6 +133,8 @@ SELECT
     CASE WHEN schedule <> 'other' THEN tw_ratio(stages - 1, microbatches + stages - 1) END AS ideal_share,
     CASE WHEN schedule <> 'other' THEN
         CAST(round(bubble_ns - (window_ns - bubble_ns) * (stages - 1) / microbatches) AS BIGINT) END AS excess_ns,
+    CASE WHEN schedule <> 'other' THEN
+        CAST(round((sum(window_ns - bubble_ns) OVER pipeline + (microbatches - 1) * max(window_ns - bubble_ns) OVER pipeline) / microbatches) AS BIGINT) END AS equal_ns,
     warmup_ns, steady_ns, drain_ns, warmup_bubble_ns, steady_bubble_ns, drain_bubble_ns, receives,
     CASE WHEN is_matched THEN coalesce(receive_wait_ns, 0) END AS receive_wait_ns,
     coalesce(receive_blocked_ns, 0) AS receive_blocked_ns,
@@ -150,4 +153,5 @@ SELECT
         CASE WHEN NOT is_matched THEN 'some messages were seen on one side only' END
     ), '') AS note
 FROM judged
+WINDOW pipeline AS (PARTITION BY first_rank, step)
 ORDER BY first_rank NULLS LAST, step NULLS FIRST, stage NULLS LAST, rank
