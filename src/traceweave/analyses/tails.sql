@@ -144,14 +144,6 @@ last_ranks AS (
     QUALIFY row_number() OVER (
         PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank
     ) = 1
-),
-chosen AS (
-    SELECT
-        i.op, i.group_id, i.bytes_from, tw_all_ways(n.ways) AS ways,
-        tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
-    FROM (SELECT DISTINCT op, group_id, bytes_from, bytes FROM calls) AS i
-    LEFT JOIN tw_choices() AS n ON n.op = i.op AND n.group_id = i.group_id AND n.bytes = i.bytes
-    GROUP BY i.op, i.group_id, i.bytes_from
 )
 SELECT
     c.op, c.group_id, c.bytes_from, c.bytes_to, c.instances,
@@ -193,6 +185,6 @@ LEFT JOIN transfer_tails AS t
     ON t.op = c.op AND t.group_id IS NOT DISTINCT FROM c.group_id AND t.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN last_ranks AS l
     ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id AND l.bytes_from IS NOT DISTINCT FROM c.bytes_from
-LEFT JOIN chosen AS n
+LEFT JOIN tw_chosen('calls') AS n
     ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id AND n.bytes_from IS NOT DISTINCT FROM c.bytes_from
 ORDER BY c.op, c.group_id NULLS LAST, c.bytes_from NULLS LAST
