@@ -51,11 +51,7 @@
 -- caveat: the clocks resolve which rank came last where last_is_known of collective_instances is true.
 -- caveat: an unrecorded rank may have come last: where members of the group are missing, waiting for them counts as transfer.
 -- caveat: transfer can be negative where the clocks are off by more than it.
-WITH shared AS (
-    -- one rank alone waits for nobody: its zeros would be no measurement
-    SELECT collective_id FROM collective_instances WHERE ranks_seen > 1
-),
-calls AS (
+WITH calls AS (
     SELECT
         coalesce(i.op, k.op) AS op,
         k.group_id,
@@ -99,8 +95,7 @@ wait_tails AS (
         tw_percentile(w.wait_ns, 0.99) AS wait_p99_ns,
         max(w.wait_ns) AS wait_max_ns,
         tw_percentile(w.wait_free_ns, 0.99) AS wait_free_p99_ns
-    FROM collective_waits AS w
-    JOIN shared USING (collective_id)
+    FROM tw_shared_waits() AS w
     JOIN collective_instances AS i USING (collective_id)
     WHERE awaits_others(i.op, i.root, w.rank)
     GROUP BY ALL
@@ -127,8 +122,8 @@ transfer_tails AS (
             CASE WHEN NOT is_buffered THEN transfer_min_ns END AS transfer_min_ns
         )
         FROM collective_instances
+        WHERE ranks_seen > 1
     )
-    JOIN shared USING (collective_id)
     GROUP BY ALL
 ),
 last_ranks AS (

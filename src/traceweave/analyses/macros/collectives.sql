@@ -21,6 +21,9 @@
         WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
     END;
 
+-- rows: tw_shared_waits() | collective_waits without those of instances that one rank alone was seen in, whose zeros would be no measurement
+FROM collective_waits WHERE collective_id IN (SELECT collective_id FROM collective_instances WHERE ranks_seen > 1);
+
 -- rows: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, or comes to it later, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks, but where root is known and a clock tells
 SELECT
     k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
