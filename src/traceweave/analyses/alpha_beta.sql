@@ -51,7 +51,7 @@ WITH rated AS (
 ),
 sizes AS MATERIALIZED (
     SELECT
-        op, group_id, bytes, instances, CAST(effective_bytes AS DOUBLE) AS x, CAST(time_ns AS DOUBLE) AS y,
+        op, group_id, 0 AS bytes_from, bytes, instances, CAST(effective_bytes AS DOUBLE) AS x, CAST(time_ns AS DOUBLE) AS y,
         -- what a link of 1 GB/s does not explain
         CASE WHEN 2 * effective_bytes < time_ns THEN time_ns - effective_bytes END AS beyond_ns
     FROM rated
@@ -107,13 +107,6 @@ errors AS (
     FROM sizes AS s JOIN lines AS l ON l.op = s.op AND l.group_id IS NOT DISTINCT FROM s.group_id
     GROUP BY s.op, s.group_id
 ),
-chosen AS (
-    SELECT
-        s.op, s.group_id, tw_all_ways(n.ways) AS ways,
-        tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
-    FROM sizes AS s LEFT JOIN tw_choices() AS n ON n.op = s.op AND n.group_id = s.group_id AND n.bytes = s.bytes
-    GROUP BY s.op, s.group_id
-),
 judged AS (
     SELECT
         c.*,
@@ -144,7 +137,7 @@ judged AS (
     LEFT JOIN spans AS s ON s.op = c.op AND s.group_id IS NOT DISTINCT FROM c.group_id
     LEFT JOIN lines AS l ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id
     LEFT JOIN errors AS e ON e.op = c.op AND e.group_id IS NOT DISTINCT FROM c.group_id
-    LEFT JOIN chosen AS n ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id
+    LEFT JOIN tw_chosen('sizes') AS n ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id
 )
 SELECT
     op,

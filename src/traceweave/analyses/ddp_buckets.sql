@@ -95,9 +95,6 @@ ordered AS MATERIALIZED (
         max(r.end_ns) OVER whole AS last_end_ns
     FROM readied AS r
     WINDOW whole AS (PARTITION BY r.rank, r.step, r.group_id)
-),
-seen AS (
-    SELECT collective_id, count(DISTINCT rank) AS ranks_seen FROM collective_waits GROUP BY collective_id
 )
 SELECT
     o.rank,
@@ -112,7 +109,7 @@ SELECT
     o.end_ns,
     o.duration_ns,
     o.start_ns - o.ready_ns AS queue_ns,
-    CASE WHEN s.ranks_seen > 1 THEN w.wait_ns END AS wait_ns,
+    w.wait_ns,
     e.exposed_ns,
     tw_ratio(o.duration_ns - e.exposed_ns, o.duration_ns) AS hidden_fraction,
     CASE WHEN o.bucket = o.buckets THEN o.last_end_ns - o.last_ready_ns END AS tail_ns,
@@ -122,10 +119,9 @@ SELECT
         CASE WHEN o.step IS NULL THEN 'outside any step: buckets are counted over the whole run' END,
         CASE WHEN o.ready_ns IS NULL THEN 'no compute launched before it is in the trace' END,
         CASE WHEN o.bytes IS NULL THEN 'the trace does not say how many bytes' END,
-        CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
+        CASE WHEN w.rank IS NULL THEN 'seen on one rank only' END
     ), '') AS note
 FROM ordered AS o
 LEFT JOIN tw_collective_exposure('ordered', 0) AS e USING (call_id)
-LEFT JOIN collective_waits AS w ON w.collective_id = o.collective_id AND w.rank = o.rank
-LEFT JOIN seen AS s ON s.collective_id = o.collective_id
+LEFT JOIN tw_shared_waits() AS w ON w.collective_id = o.collective_id AND w.rank = o.rank
 ORDER BY o.rank, o.step NULLS FIRST, o.group_id NULLS LAST, o.bucket

@@ -88,15 +88,16 @@ streams AS (
     )
     GROUP BY rank
 ),
+event_waits AS (
+    SELECT rank, source_id, coalesce(tid, -1) AS tid, start_ns, correlation
+    FROM host_ops
+    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
+        AND rank IN (SELECT rank FROM passed)
+),
 -- a communication kernel has a wait of its own stream right before its launch, and the library may add others in its range
 waits AS (
     SELECT w.rank, w.source_id, w.correlation
-    FROM (
-        SELECT rank, source_id, coalesce(tid, -1) AS tid, start_ns, correlation
-        FROM host_ops
-        WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
-            AND rank IN (SELECT rank FROM passed)
-    ) AS w
+    FROM event_waits AS w
     ASOF LEFT JOIN (SELECT rank, tid, asked_ns, asked_until_ns FROM passed WHERE asked_ns IS NOT NULL) AS p
         ON p.rank = w.rank AND p.tid = w.tid AND w.start_ns >= p.asked_ns
     WHERE coalesce(w.start_ns >= p.asked_until_ns, TRUE)
@@ -109,11 +110,7 @@ communicated AS (
 own_waits AS (
     SELECT DISTINCT w.rank, w.source_id, w.correlation
     FROM communicated AS c
-    ASOF JOIN (
-        SELECT rank, source_id, correlation
-        FROM host_ops
-        WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
-    ) AS w ON w.rank = c.rank AND w.source_id = c.source_id AND c.correlation > w.correlation
+    ASOF JOIN event_waits AS w ON w.rank = c.rank AND w.source_id = c.source_id AND c.correlation > w.correlation
 ),
 launches AS (
     SELECT g.rank, g.source_id, g.correlation, g.start_ns
@@ -144,9 +141,6 @@ feasible AS (
 used AS (
     SELECT f.call_id, u.start_ns AS first_use_ns
     FROM feasible AS f JOIN uses AS u USING (rank, source_id, number)
-),
-seen AS (
-    SELECT collective_id, count(DISTINCT rank) AS ranks_seen FROM collective_waits GROUP BY collective_id
 )
 SELECT
     p.rank,
@@ -160,7 +154,7 @@ SELECT
     p.start_ns,
     p.end_ns,
     p.duration_ns,
-    CASE WHEN s.ranks_seen > 1 THEN w.wait_ns END AS wait_ns,
+    w.wait_ns,
     e.exposed_ns,
     tw_ratio(e.exposed_ns, p.duration_ns) AS exposed_share,
     e.blocked_ns,
@@ -172,11 +166,10 @@ SELECT
              WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be separated' END,
         CASE WHEN p.op = 'all_gather' AND u.first_use_ns IS NULL THEN 'no wait of the compute stream for it is in the trace' END,
         CASE WHEN p.bytes IS NULL THEN 'the trace does not say how many bytes' END,
-        CASE WHEN coalesce(s.ranks_seen, 1) = 1 THEN 'seen on one rank only' END
+        CASE WHEN w.rank IS NULL THEN 'seen on one rank only' END
     ), '') AS note
 FROM passed AS p
 LEFT JOIN tw_collective_exposure('passed', {{ param('release_ns') }}) AS e USING (call_id)
 LEFT JOIN used AS u USING (call_id)
-LEFT JOIN collective_waits AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
-LEFT JOIN seen AS s ON s.collective_id = p.collective_id
+LEFT JOIN tw_shared_waits() AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
 ORDER BY p.rank, p.step NULLS FIRST, p.group_id NULLS LAST, p.start_ns, p.op

@@ -51,11 +51,7 @@
 -- caveat: the clocks resolve which rank came last where last_is_known of collective_instances is true.
 -- caveat: an unrecorded rank may have come last: where members of the group are missing, waiting for them counts as transfer.
 -- caveat: transfer can be negative where the clocks are off by more than it.
-WITH shared AS (
-    -- one rank alone waits for nobody: its zeros would be no measurement
-    SELECT collective_id FROM collective_instances WHERE ranks_seen > 1
-),
-calls AS (
+WITH calls AS (
     SELECT
         coalesce(i.op, k.op) AS op,
         k.group_id,
@@ -99,8 +95,7 @@ wait_tails AS (
         tw_percentile(w.wait_ns, 0.99) AS wait_p99_ns,
         max(w.wait_ns) AS wait_max_ns,
         tw_percentile(w.wait_free_ns, 0.99) AS wait_free_p99_ns
-    FROM collective_waits AS w
-    JOIN shared USING (collective_id)
+    FROM tw_shared_waits() AS w
     JOIN collective_instances AS i USING (collective_id)
     WHERE awaits_others(i.op, i.root, w.rank)
     GROUP BY ALL
@@ -127,8 +122,8 @@ transfer_tails AS (
             CASE WHEN NOT is_buffered THEN transfer_min_ns END AS transfer_min_ns
         )
         FROM collective_instances
+        WHERE ranks_seen > 1
     )
-    JOIN shared USING (collective_id)
     GROUP BY ALL
 ),
 last_ranks AS (
@@ -144,14 +139,6 @@ last_ranks AS (
     QUALIFY row_number() OVER (
         PARTITION BY op, group_id, tw_bytes_from(bytes) ORDER BY count(*) DESC, last_rank
     ) = 1
-),
-chosen AS (
-    SELECT
-        i.op, i.group_id, i.bytes_from, tw_all_ways(n.ways) AS ways,
-        tw_one_way(n.ways, n.algorithm) AS algorithm, tw_one_way(n.ways, n.protocol) AS protocol
-    FROM (SELECT DISTINCT op, group_id, bytes_from, bytes FROM calls) AS i
-    LEFT JOIN tw_choices() AS n ON n.op = i.op AND n.group_id = i.group_id AND n.bytes = i.bytes
-    GROUP BY i.op, i.group_id, i.bytes_from
 )
 SELECT
     c.op, c.group_id, c.bytes_from, c.bytes_to, c.instances,
@@ -193,6 +180,6 @@ LEFT JOIN transfer_tails AS t
     ON t.op = c.op AND t.group_id IS NOT DISTINCT FROM c.group_id AND t.bytes_from IS NOT DISTINCT FROM c.bytes_from
 LEFT JOIN last_ranks AS l
     ON l.op = c.op AND l.group_id IS NOT DISTINCT FROM c.group_id AND l.bytes_from IS NOT DISTINCT FROM c.bytes_from
-LEFT JOIN chosen AS n
+LEFT JOIN tw_chosen('calls') AS n
     ON n.op = c.op AND n.group_id IS NOT DISTINCT FROM c.group_id AND n.bytes_from IS NOT DISTINCT FROM c.bytes_from
 ORDER BY c.op, c.group_id NULLS LAST, c.bytes_from NULLS LAST

@@ -40,9 +40,6 @@ streams AS (
     )
     GROUP BY rank
 ),
-seen AS (
-    SELECT collective_id, count(DISTINCT rank) AS ranks_seen FROM collective_waits GROUP BY collective_id
-),
 calls AS MATERIALIZED (
     SELECT k.*, r.used_source FROM collectives AS k JOIN roles AS r USING (group_id)
 ),
@@ -56,15 +53,14 @@ summed AS (
         CAST(sum(k.bytes) AS BIGINT) AS bytes,
         count(k.bytes) AS said,
         CAST(sum(k.duration_ns) AS BIGINT) AS comm_ns,
-        CASE WHEN count(w.wait_ns) FILTER (WHERE n.ranks_seen > 1) = count(*) THEN CAST(sum(w.wait_ns) AS BIGINT) END AS wait_ns,
+        CASE WHEN count(w.wait_ns) = count(*) THEN CAST(sum(w.wait_ns) AS BIGINT) END AS wait_ns,
         CAST(sum(CASE WHEN k.stream = s.stream THEN k.duration_ns ELSE 0 END) AS BIGINT) AS same_stream_ns,
         CAST(sum(e.exposed_ns) AS BIGINT) AS exposed_ns,
         CAST(sum(e.blocked_ns) AS BIGINT) AS blocked_ns
     FROM calls AS k
     JOIN tw_collective_exposure('calls', {{ param('release_ns') }}) AS e USING (call_id)
     LEFT JOIN streams AS s ON s.rank = k.rank
-    LEFT JOIN collective_waits AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
-    LEFT JOIN seen AS n ON n.collective_id = k.collective_id
+    LEFT JOIN tw_shared_waits() AS w ON w.collective_id = k.collective_id AND w.rank = k.rank
     GROUP BY k.rank, k.step, k.group_id
 ),
 -- NULL stands for a rank's whole span here

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
-from traceweave.replay.rows import FEW_NODES
+from traceweave.replay.rows import together
 from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns, registered
 from traceweave.vocabulary import script
@@ -71,11 +71,10 @@ def _joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 def _parts(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
-    """Return the first and last of the ranks whose ops are read at once: of a small run all."""
+    """Return the first and last of the ranks whose ops are read at once."""
     ranks = [rank for (rank,) in con.execute("SELECT rank FROM ranks ORDER BY rank").fetchall()]
     ((ops,),) = con.execute("SELECT count(*) FROM gpu_ops").fetchall()
-    are_few = ranks and ops <= FEW_NODES
-    return [(ranks[0], ranks[-1])] if are_few else [(rank, rank) for rank in ranks]
+    return [(part[0], part[-1]) for part in together(ranks, ops) if part]
 
 
 def beside(ops: Columns) -> Columns:

@@ -19,14 +19,17 @@ WITH ops AS (
         CASE WHEN communication_ns > 0 THEN communication_ns ELSE copy_ns END AS beside_ns
     FROM tw_beside
 ),
--- only what ran both alone and beside something is looked at in full: by name first, as arguments are long
+-- only what ran both alone and beside something is looked at in full: by name first, as arguments are long, and read before
+-- they are joined with anything
 launches AS MATERIALIZED (
-    SELECT
-        o.*, g.graph_node, g.launch_op_id, g.step, hash(g.name, json_extract_string(g.args, ['$.grid', '$.block'])) AS launch,
-        coalesce(g.launch_start_local_ns, g.start_local_ns) AS at_ns, g.start_local_ns AS start_ns
-    FROM ops AS o
-    SEMI JOIN (SELECT rank, kernel FROM ops GROUP BY rank, kernel HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n USING (rank, kernel)
-    JOIN gpu_ops AS g USING (op_id)
+    SELECT o.*, g.* EXCLUDE (op_id)
+    FROM ops AS o JOIN (
+        SELECT
+            op_id, graph_node, launch_op_id, step, hash(name, json_extract_string(args, ['$.grid', '$.block'])) AS launch,
+            coalesce(launch_start_local_ns, start_local_ns) AS at_ns, start_local_ns AS start_ns
+        FROM gpu_ops SEMI JOIN (SELECT rank, kernel FROM ops GROUP BY rank, kernel HAVING bool_or(is_alone) AND bool_or(beside IS NOT NULL)) AS n
+            ON n.rank = gpu_ops.rank AND n.kernel = (hash(name) >> 1)::BIGINT
+    ) AS g USING (op_id)
 ),
 -- calls of an operator with equal arguments have equal shapes: one of each is read
 shapes AS MATERIALIZED (

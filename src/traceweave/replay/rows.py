@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -17,6 +17,8 @@ from traceweave.replay.nodes import HOLDS
 from traceweave.store.database import asked_of
 from traceweave.vocabulary import script
 
+T = TypeVar("T")
+
 Columns = Mapping[str, npt.NDArray[Any]]
 """Columns of equal length by name; no value is missing, -1 and NONE stand for none."""
 
@@ -24,7 +26,7 @@ NONE = -(2**62)
 """No time."""
 
 FEW_NODES = 2_000_000
-"""Of a small run: its rows and its graph take some 100 bytes for each."""
+"""Are read at once: their rows and their graph take some 100 bytes for each."""
 
 TIMES = frozenset({
     "start_ns", "end_ns", "waited", "called", "together", "soonest",
@@ -377,7 +379,7 @@ class Tables:
     def ranks(self) -> Iterator[RankRows]:
         """Yield what there is of each rank, by rank; none of ranks without a timeline.
 
-        All ranks of a small run are asked for at once: planning takes longer than reading.
+        Several are read at once (`together`).
         """
         # a database that lacks one of the relations is refused, whatever it holds
         for part in self.parts():
@@ -392,7 +394,7 @@ class Tables:
         ranks = self._con.execute(
             "SELECT rank, coalesce(tick_ns, 1) FROM ranks ORDER BY rank"
         ).fetchall()
-        return [ranks] if self.most_nodes <= FEW_NODES else [[rank] for rank in ranks]
+        return together(ranks, self.most_nodes)
 
     def read(
         self, first: int, last: int, only: Collection[str] = ()
@@ -423,6 +425,14 @@ class Tables:
         if query not in self._empty:
             self._empty[query] = self._columns(f"{query} LIMIT 0", first=-1, last=-1)
         return self._empty[query]
+
+
+def together(ranks: list[T], nodes: int) -> list[list[T]]:
+    """Divide ranks that have so many nodes into those that are read at once: of a small run all,
+    as each query goes through what ranks have that lie beside those that it asks for.
+    """
+    most = max(FEW_NODES * len(ranks) // max(nodes, 1), 1)
+    return [ranks[at : at + most] for at in range(0, len(ranks), most)] or [ranks]
 
 
 def of_rank(columns: Columns, rank: int) -> Columns:

@@ -21,6 +21,9 @@
         WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
     END;
 
+-- rows: tw_shared_waits() | collective_waits without those of instances that one rank alone was seen in, whose zeros would be no measurement
+FROM collective_waits WHERE collective_id IN (SELECT collective_id FROM collective_instances WHERE ranks_seen > 1);
+
 -- rows: tw_split_calls() | the collectives whose waiting is known: call_id, rank, gpu_op_id, start_local_ns, duration_ns, wait_ns (from its start to that of the last rank; where no clock tells that, by how much it took longer than on the rank where it was shortest; 0 of a buffered message), is_whole (the rest is transfer; else a member of the group is not seen, or comes to it later, and the rest may be waiting for it). Not those seen on one rank, nor those that do not synchronize their ranks, but where root is known and a clock tells
 SELECT
     k.call_id, k.rank, k.gpu_op_id, k.start_local_ns, k.duration_ns,
@@ -52,11 +55,17 @@ GROUP BY group_id, op, bytes;
 -- macro: tw_several_ways(ways) | a note where NCCL ran an operation in several ways, as 'NCCL ran it as RING LL and TREE LL'; NULL if in one, or if it is not known
     CASE WHEN len(ways) > 1 THEN 'NCCL ran it as ' || array_to_string(ways[:-2], ', ') || ' and ' || ways[-1] END;
 
--- macro: tw_all_ways(ways) | aggregate: the ways in which NCCL ran several sizes (ways of tw_choices), each once
-list_sort(list_distinct(flatten(list(ways))));
-
--- macro: tw_one_way(ways, value) | aggregate: the value that NCCL ran all of several sizes with; NULL if several, or if it is not known of one of them
-    CASE WHEN count(ways) = count(*) AND len(tw_all_ways(ways)) = 1 THEN any_value(value) END;
+-- rows: tw_chosen(sizes) | what NCCL ran, by its logs, for the sizes of the relation named `sizes` (op, group_id, bytes_from, bytes) that have one bytes_from: op, group_id, bytes_from, ways (all of them), algorithm and protocol (NULL if several, or if it is not known of one of them)
+SELECT * REPLACE (if(is_one, algorithm, NULL) AS algorithm, if(is_one, protocol, NULL) AS protocol)
+FROM (
+    SELECT
+        s.op, s.group_id, s.bytes_from, list_sort(list_distinct(flatten(list(n.ways)))) AS ways,
+        any_value(n.algorithm) AS algorithm, any_value(n.protocol) AS protocol,
+        count(n.ways) = count(*) AND max(n.ways) = min(n.ways) AND max(len(n.ways)) = 1 AS is_one
+    FROM (SELECT DISTINCT op, group_id, bytes_from, bytes FROM query_table(sizes)) AS s
+    LEFT JOIN tw_choices() AS n ON n.op = s.op AND n.group_id = s.group_id AND n.bytes = s.bytes
+    GROUP BY s.op, s.group_id, s.bytes_from
+);
 
 -- macro: tw_in_switches(name) | whether an algorithm or kernel reduces or copies inside switches, where no ring's formula holds: NVLS, SHARP (CollNet), multicast
     regexp_matches(name, '(?i)nvls|sharp|collnet|multimem|multicast|LDMC|STMC');

@@ -27,14 +27,7 @@ others AS (
     FROM pages AS m LEFT JOIN {{ rule('pageable_copies') }} AS p ON TRUE
 )
 SELECT
-    CASE m.kind
-        WHEN 'DtoD' THEN 'Copies within the GPU'
-        WHEN 'HtoD' THEN 'Copies to the GPU'
-        WHEN 'DtoH' THEN 'Copies from the GPU'
-        WHEN 'PtoP' THEN 'Copies between GPUs'
-        WHEN 'memset' THEN 'Memsets'
-        ELSE 'Copies and memsets'
-    END || ' run without compute' AS title,
+    coalesce(upper(w.what[1]) || w.what[2:], 'Copies and memsets') || ' run without compute' AS title,
     s.exposed_memory_ns - o.cost_ns AS cost_ns,
     'ops memory ' || (
         SELECT tw_of_names(list(name))
@@ -45,15 +38,7 @@ SELECT
     CASE WHEN o.is_all THEN 'kind=copy times=0' END AS scenario,
     -- those of the other rules gain in it too
     CASE WHEN NOT o.is_all THEN 'kind=copy times=0' END AS ceiling,
-    format('Copies and memsets run alone for {} per {}{}', tw_time(s.exposed_memory_ns - o.cost_ns), s.unit,
-        CASE m.kind
-            WHEN 'DtoD' THEN ', most of it copies within the GPU'
-            WHEN 'HtoD' THEN ', most of it copies to the GPU'
-            WHEN 'DtoH' THEN ', most of it copies from the GPU'
-            WHEN 'PtoP' THEN ', most of it copies between GPUs'
-            WHEN 'memset' THEN ', most of it memsets'
-            ELSE ''
-        END) AS evidence,
+    format('Copies and memsets run alone for {} per {}{}', tw_time(s.exposed_memory_ns - o.cost_ns), s.unit, coalesce(', most of it ' || w.what, '')) AS evidence,
     CASE
         -- what is copied there is needed there: another stream would not hide it
         WHEN m.kind IN ('DtoD', 'memset') AND g.is_torch
@@ -65,3 +50,7 @@ SELECT
         ELSE 'Move them to a separate stream, ahead of their use, or avoid them'
     END AS advice
 FROM {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g CROSS JOIN others AS o LEFT JOIN most AS m ON TRUE
+CROSS JOIN LATERAL (
+    SELECT CASE m.kind WHEN 'DtoD' THEN 'copies within the GPU' WHEN 'HtoD' THEN 'copies to the GPU' WHEN 'DtoH' THEN 'copies from the GPU'
+        WHEN 'PtoP' THEN 'copies between GPUs' WHEN 'memset' THEN 'memsets' END AS what
+) AS w

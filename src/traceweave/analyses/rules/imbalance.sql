@@ -4,25 +4,14 @@
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
--- param: min_share
-WITH told AS (
+-- needs: ref('turns')
+WITH turns AS (
+    FROM {{ ref('turns') }}
+),
+told AS (
     SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
     UNION
     SELECT unnest(ranks) FROM {{ ref('late_hosts') }}
-),
-known AS (
-    SELECT
-        coalesce(sum(b.late_ns) FILTER (NOT coalesce(list_contains(h.ranks, b.rank), FALSE)), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
-        bool_or(t.rank IS NOT NULL) AS is_told
-    FROM {{ ref('blame') }} AS b LEFT JOIN told AS t USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE
-    WHERE t.rank IS NOT NULL OR b.cause = 'other_group'
-),
-work AS (
-    SELECT
-        avg(useful_max_ns - useful_mean_ns) AS uneven_ns,
-        sum(useful_mean_ns) / nullif(sum(useful_max_ns), 0) AS load_balance
-    FROM {{ ref('pop') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 ),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time
 slow AS (
@@ -101,13 +90,13 @@ more AS (
 ),
 found AS (
     SELECT
-        e.wait_ns - coalesce(k.known_ns, 0) AS cost_ns,
-        coalesce(k.is_told, FALSE) AS is_rest,
+        u.wait_ns AS cost_ns,
+        u.is_rest,
         (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) AS rest,
-        coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AND coalesce(l.is_compute, TRUE) AS is_uneven,
+        u.is_uneven AND coalesce(l.is_compute, TRUE) AS is_uneven,
         coalesce(y.is_same, FALSE) AS is_same,
         s.has_gpu,
-        w.load_balance,
+        u.load_balance,
         s.unit,
         e.instances,
         CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
@@ -123,9 +112,9 @@ found AS (
         i.does,
         i.compiles,
         CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
-        CASE WHEN 3 * v.excess_ns >= e.wait_ns - coalesce(k.known_ns, 0)
+        CASE WHEN 3 * v.excess_ns >= u.wait_ns
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
-    FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w CROSS JOIN given AS y CROSS JOIN steps AS t
+    FROM turns AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
     CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN more AS v ON TRUE
 )

@@ -18,14 +18,15 @@ recorded AS MATERIALIZED (
     SELECT h.*
     FROM (
         -- autograd numbers what it records
-        SELECT op_id, parent_id, rank, step, name, hash(pid, tid) AS thread, start_local_ns AS start_ns, start_local_ns + duration_ns AS end_ns
-        FROM host_ops
-        WHERE kind = 'op' AND sequence IS NOT NULL
+        SELECT o.op_id, o.rank, o.step, o.name, hash(o.pid, o.tid) AS thread, o.start_local_ns AS start_ns, o.start_local_ns + o.duration_ns AS end_ns
+        FROM host_ops AS o
+        SEMI JOIN backwards AS t ON t.rank = o.rank AND t.thread = hash(o.pid, o.tid)
+        -- neither the operators of autograd itself, nor what it evaluates
+        ANTI JOIN nodes AS n ON n.op_id = o.parent_id
+        WHERE o.kind = 'op' AND o.sequence IS NOT NULL AND NOT starts_with(o.name, 'autograd::')
     ) AS h
     ASOF JOIN backwards AS b ON b.rank = h.rank AND b.thread = h.thread AND h.start_ns >= b.start_ns
     WHERE h.start_ns < b.end_ns
-        -- neither the operators of autograd itself, nor what it evaluates
-        AND NOT starts_with(h.name, 'autograd::') AND NOT EXISTS (FROM nodes AS n WHERE n.op_id = h.parent_id)
     -- a function in Python has a number also where nothing is recorded, as where it is the backward of its like
     QUALIFY bool_or(contains(h.name, '::')) OVER (PARTITION BY b.op_id)
 ),

@@ -9,7 +9,6 @@
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
--- column: waiter INTEGER | that rank
 -- column: waiters BIGINT | ranks that wait for it
 -- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
 -- column: updates BOOLEAN | most of that is sent inside Optimizer.step: parameters that it updates for all
@@ -26,7 +25,6 @@ WITH late AS (
         late_rank AS rank,
         CAST(sum(late_ns) AS BIGINT) AS late_ns,
         max(late_ns / windows) AS cost_ns,
-        arg_max(rank, late_ns / windows) AS waiter,
         count(*) FILTER (WHERE late_ns > 0) AS waiters,
         2 * sum(sent_ns) > sum(late_ns) AS sends,
         sends AND 2 * sum(updated_ns) > sum(sent_ns) AS updates

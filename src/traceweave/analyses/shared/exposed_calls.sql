@@ -2,7 +2,6 @@
 -- grain: one row per rank and collective
 -- needs: ref('exposed_comm')
 -- param: forward_share
--- param: read_bytes
 -- column: rank INTEGER | this and the following, up to is_staged, as in exposed_comm
 -- column: step BIGINT | step in which it was issued
 -- column: op VARCHAR | which operation

@@ -1,6 +1,5 @@
 -- shared: exposed_parts | exposed communication of each call: why it is exposed, and how much of it could have been hidden
 -- grain: one row per rank, step and call that is exposed
--- param: replay_ops
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | as in exposed_causes
 -- column: op VARCHAR | which operation
@@ -8,7 +7,6 @@
 -- column: bytes BIGINT | size
 -- column: collective_id BIGINT | the instance
 -- column: call_id BIGINT | as in collectives
--- column: start_ns BIGINT | start, common clock
 -- column: exposed_ns BIGINT | time of it that no compute hides: the sum of the next four, and of the last four
 -- column: launch_starved_ns BIGINT | compute that follows, or the call, was launched late
 -- column: blocked_ns BIGINT | a synchronizing call, or compute on the same stream
@@ -24,7 +22,7 @@ WITH calls AS (
     SELECT
         x.rank, x.step, x.call_id,
         any_value(x.op) AS op, any_value(x.group_id) AS group_id, any_value(x.bytes) AS bytes,
-        any_value(x.collective_id) AS collective_id, any_value(x.start_ns) AS start_ns,
+        any_value(x.collective_id) AS collective_id,
         sum(x.time_ns) AS exposed_ns,
         coalesce(sum(x.time_ns) FILTER (WHERE w.part = 'launch_starved'), 0) AS launch_starved_ns,
         coalesce(sum(x.time_ns) FILTER (WHERE w.part = 'blocked'), 0) AS blocked_ns,
@@ -56,7 +54,7 @@ divided AS (
     WINDOW by_step AS (PARTITION BY e.rank, e.step)
 )
 SELECT
-    rank, step, op, group_id, bytes, collective_id, call_id, start_ns, CAST(exposed_ns AS BIGINT) AS exposed_ns,
+    rank, step, op, group_id, bytes, collective_id, call_id, CAST(exposed_ns AS BIGINT) AS exposed_ns,
     CAST(launch_starved_ns AS BIGINT) AS launch_starved_ns,
     CAST(blocked_ns AS BIGINT) AS blocked_ns,
     CAST(dependency_ns AS BIGINT) AS dependency_ns,

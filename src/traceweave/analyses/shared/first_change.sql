@@ -1,7 +1,6 @@
 -- shared: first_change | what to change first for more overlap: what gains most by replay, else what the largest part of exposed communication asks for
 -- grain: one row; none without exposed communication
 -- param: min_share
--- param: replay_ops
 -- column: scenario VARCHAR | for what-if; NULL: it cannot be said so
 -- column: said VARCHAR | in words
 WITH changes AS (

@@ -73,18 +73,14 @@ named AS MATERIALIZED (
     FROM idle
 ),
 hosts AS (
-    SELECT i.cause, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op
-    FROM named AS i
-    GROUP BY i.cause, i.stem
-    QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
-        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
-),
-stall_hosts AS (
-    SELECT i.cause, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op
-    FROM named AS i JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step)
-    GROUP BY i.cause, i.stem
-    QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause)
-        AND row_number() OVER (PARTITION BY i.cause ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
+    SELECT i.cause, i.is_stall, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op
+    FROM (
+        SELECT *, FALSE AS is_stall FROM named
+        UNION ALL SELECT n.*, TRUE FROM named AS n JOIN stalls AS s ON s.cause = n.cause AND list_contains(s.stalled_steps, n.step)
+    ) AS i
+    GROUP BY i.cause, i.is_stall, i.stem
+    QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause, i.is_stall)
+        AND row_number() OVER (PARTITION BY i.cause, i.is_stall ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
 ),
 longest AS (
     SELECT
@@ -176,9 +172,9 @@ SELECT
 FROM costs AS c
 CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN longest AS l USING (cause)
-LEFT JOIN hosts AS h USING (cause)
 LEFT JOIN stalled_by AS r USING (cause)
-LEFT JOIN stall_hosts AS x USING (cause)
+LEFT JOIN hosts AS h ON h.cause = c.cause AND NOT h.is_stall
+LEFT JOIN hosts AS x ON x.cause = c.cause AND x.is_stall
 CROSS JOIN (SELECT list(DISTINCT step ORDER BY step) AS every FROM {{ ref('budget') }}) AS e
 CROSS JOIN LATERAL (
     SELECT

@@ -1,9 +1,6 @@
 -- shared: input_calls | the calls of what stragglers that compute longer take most longer for, over all ranks
 -- grain: one row per operator, or kernel whose operator is known
 -- needs: host_ops, ref('blame')
--- param: min_share
--- param: straggler_factor
--- param: straggler_chance
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step of it; NULL: in none
 -- column: name VARCHAR | the operator, or the kernel that it launches

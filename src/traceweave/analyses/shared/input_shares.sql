@@ -1,9 +1,6 @@
 -- shared: input_shares | how unevenly work is divided, by the shapes of the inputs of what stragglers take longer for
 -- grain: one row per rank and operator that all ranks run as often, where shapes are recorded
 -- needs: host_ops, ref('input_calls')
--- param: min_share
--- param: straggler_factor
--- param: straggler_chance
 -- column: rank INTEGER | global rank
 -- column: name VARCHAR | the operator, or the kernel that it launches
 -- column: times_mean DOUBLE | elements of the input that is most uneven / the mean over the ranks

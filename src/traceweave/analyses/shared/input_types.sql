@@ -1,9 +1,6 @@
 -- shared: input_types | types of numbers that of all ranks only a straggler has among the inputs of what it takes longer for
 -- grain: one row per rank that has one, in at least half of its calls, where types are recorded and all ranks run it, no rank twice as often as another
 -- needs: host_ops, ref('input_calls')
--- param: min_share
--- param: straggler_factor
--- param: straggler_chance
 -- column: rank INTEGER | global rank
 -- column: name VARCHAR | the operator, or the kernel that it launches
 -- column: type VARCHAR | that type, as recorded

@@ -1,7 +1,6 @@
 -- shared: late_origins | for whom others waited in collectives whose last rank had been held up in another group
 -- grain: one row per collective whose last rank's lateness goes back mostly to another rank
 -- needs: ref('wait_origins')
--- param: queued_ns
 -- column: collective_id BIGINT | the instance
 -- column: origin INTEGER | the rank that most of the last one's lateness goes back to
 -- column: since_ns BIGINT | when the last of those arrived whom another reason made late, common clock: from then on all waited for this rank

@@ -1,7 +1,6 @@
 -- shared: overlap_gains | what the mean step would gain by replay if each operation took no time, or by what makes calls overlap better
 -- through: replayed_fixes
 -- grain: one row per scenario; one with a note alone where nothing is replayed
--- param: replay_ops
 -- column: scenario VARCHAR | as what-if takes it
 -- column: alone_ns BIGINT | what the mean step gains by it; NULL: it cannot be replayed
 -- column: note VARCHAR | how far to trust it, or why it is not replayed

@@ -30,8 +30,5 @@ SELECT
     count(m.peer) = 0 AS is_blind
 FROM messages AS m
 LEFT JOIN tw_collective_exposure('messages', {{ param('release_ns') }}) AS e USING (call_id)
-LEFT JOIN (
-    SELECT * FROM collective_waits
-    WHERE collective_id IN (SELECT collective_id FROM messages GROUP BY collective_id HAVING count(DISTINCT rank) > 1)
-) AS w ON w.collective_id = m.collective_id AND w.rank = m.rank
+LEFT JOIN tw_shared_waits() AS w ON w.collective_id = m.collective_id AND w.rank = m.rank
 GROUP BY m.rank, m.step
