@@ -408,6 +408,15 @@ class Analyses(Generic[Frame]):
     ) -> Frame:
         """How long collectives take at the median and in the tail, split into waiting and
             transfer."""
+    def bucket_size(
+        self,
+        *,
+        group_id: int | None = None,
+        min_bytes: int = 1024,
+        time: Literal['transfer', 'shortest'] = 'transfer',
+    ) -> Frame:
+        """What larger gradient buckets would cost or save, predicted from the latency and bandwidth
+            of the group."""
     def comm_matrix(self) -> Frame:
         """Bytes sent between each pair of ranks, by send and recv and by all_to_all."""
     def ddp_buckets(
