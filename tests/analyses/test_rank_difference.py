@@ -68,6 +68,28 @@ def test_a_step_that_is_worst_does_not_hide_the_others(build: Builder) -> None:
     assert [r for r in rows(build.con, "rank_difference", rank=0) if r["kind"] == "kernel"] == []
 
 
+def test_how_often_others_do_it_is_told_where_that_differs(build: Builder) -> None:
+    """As where one rank has more micro-batches: what was wrong is that only times were told."""
+    for rank in range(3):
+        build.rank(rank)
+        for step in range(2):
+            _step(build, rank, step, A=(4,) * (6 if rank == 2 else 2), B=(9 if rank == 2 else 5,))
+            for n in range(6 if rank == 2 else 2):
+                begin = step * 100 * MS + n * 10 * MS
+                build.host(
+                    rank, (begin, begin + 7 * MS), name="forward", kind="annotation", step=step
+                )
+    notes = {row["name"]: row["note"] for row in rows(build.con, "rank_difference", rank=2)}
+    assert notes["forward"] == (
+        "Rank 2 runs 'forward' 6 times, 42.0 ms in every step; the others 2 times, 14.0 ms at the"
+        " median"
+    )
+    assert notes["A"].endswith(
+        "A 6 times, 24.0 ms in every step; the others 2 times, 8.00 ms at the median"
+    )
+    assert notes["B"].endswith("B once, 9.00 ms in every step; the others 5.00 ms at the median")
+
+
 @nightly
 def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: Builder) -> None:
     for rank in range(2):

@@ -19,7 +19,7 @@
 -- column: exposed_transfer_ns BIGINT | of the rest, the transfer; NULL like it, and where a member of the group is not seen, or comes later than the one it waits for: the rest may be waiting for that
 -- column: late_rank INTEGER | last_rank of collective_instances where last_is_known, or, if that had been held up in another group, the rank that its lateness goes back to (stragglers); NULL if none did, or if it is this one
 -- column: late_ns BIGINT | of the wait without compute, the part from the start of the last but one (of the last that late_rank did not hold up) to that of the last; NULL if there is none
--- column: is_staged BOOLEAN | a send or recv of a pipeline, or a collective over several of its stages: there the schedule makes ranks wait. Messages round a ring, or of a group that is for something else by name (context parallelism), are not of a pipeline
+-- column: is_staged BOOLEAN | a send or recv of a pipeline, or a collective over several of its stages: there the schedule makes ranks wait. Messages round a ring, between one rank and others that know no other, or of a group that is for something else by name (context parallelism), are not of a pipeline
 -- column: call_id BIGINT | as in collectives
 -- main: rank, step, op, group_id, bytes, duration_ns, exposed_ns, exposed_wait_ns, exposed_transfer_ns, late_rank, late_ns
 -- order: exposed_ns DESC, start_ns, rank, op, group_id NULLS LAST

@@ -25,9 +25,16 @@ WITH traffic AS (
         bool_or(k.op = 'all_gather') AND bool_or(k.op = 'reduce_scatter') AS is_sharded,
         bool_or(k.op = 'all_reduce') AS has_all_reduce,
         bool_or(i.asked_by = 'gradient') AS has_gradients,
-        bool_or(i.asked_by = 'region') AS is_model_parallel
+        bool_or(i.asked_by = 'region') AS is_model_parallel,
+        -- as many others for each member: not one that all send to
+        coalesce(any_value(p.is_round), TRUE) AS is_round
     FROM collectives AS k
     LEFT JOIN tw_collective_issue() AS i USING (call_id)
+    LEFT JOIN (
+        SELECT group_id, min(peers) = max(peers) AS is_round
+        FROM (SELECT group_id, rank, count(DISTINCT peer) AS peers FROM collectives WHERE op IN ('send', 'recv') GROUP BY group_id, rank)
+        GROUP BY group_id
+    ) AS p USING (group_id)
     WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'
     GROUP BY k.group_id
 ),
@@ -69,8 +76,8 @@ read AS (
         CASE
             WHEN t.is_model_parallel THEN {'role': 'tp', 'source': 'host: issued in a model-parallel region'}
             WHEN s.group_id IN (SELECT group_id FROM reduced) THEN {'role': 'tp', 'source': 'operations: reductions of an inference engine'}
-            WHEN t.is_p2p AND r.group_id IS NOT NULL THEN {'role': 'cp', 'source': 'operations: send and recv round a ring'}
-            WHEN t.is_p2p THEN {'role': 'pp', 'source': 'operations: only send and recv'}
+            WHEN t.is_p2p AND r.group_id IS NOT NULL AND t.is_round THEN {'role': 'cp', 'source': 'operations: send and recv round a ring'}
+            WHEN t.is_p2p AND r.group_id IS NULL THEN {'role': 'pp', 'source': 'operations: only send and recv'}
             WHEN t.has_gradients THEN {'role': 'dp', 'source': 'host: issued where gradients accumulate'}
             WHEN t.has_all_to_all THEN {'role': 'ep', 'source': 'operations: all_to_all'}
             -- what is reduced there are no gradients, where operators are recorded and none of them runs backward

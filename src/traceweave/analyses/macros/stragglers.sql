@@ -34,14 +34,20 @@ FROM (VALUES
             ELSE format('in step {} and the one before', steps[1])
         END);
 
--- macro: tw_difference(rank, kind, name, count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
-    CASE kind
-        WHEN 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))
-        WHEN 'range' THEN format('Rank {} is in ''{}'' for {}', rank, tw_shortened(name), tw_time(time_ns))
-        ELSE format('Rank {} runs {} {}, {}', rank, tw_shortened(name),
+-- macro: tw_difference(rank, kind, name, count, others_count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
+    CASE
+        WHEN kind = 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))
+        -- how often it is in a range says why, where others are less often
+        WHEN kind = 'range' AND (others_count = 0 OR round(count) <= round(others_count)) THEN format('Rank {} is in ''{}'' for {}', rank, tw_shortened(name), tw_time(time_ns))
+        ELSE format('Rank {} runs {} {}, {}', rank, CASE WHEN kind = 'range' THEN '''' || tw_shortened(name) || '''' ELSE tw_shortened(name) END,
             CASE WHEN round(count) <= 1 THEN 'once' ELSE format('{} times', CAST(round(count) AS BIGINT)) END, tw_time(time_ns))
     END
     || CASE WHEN which = 'in every step' OR which IS NULL OR starts_with(which, 'in step ') OR starts_with(which, 'in the one') THEN '' ELSE ' per ' || unit END
     || coalesce(' ' || which, ' per ' || unit)
     || CASE WHEN kind = 'idle' AND name <> 'unknown' THEN ': ' || (SELECT c.words FROM tw_gap_causes() AS c WHERE c.cause = name) ELSE '' END
-    || CASE WHEN others_ns = 0 THEN '; most others do not' ELSE format('; the others {} at the median', tw_time(others_ns)) END;
+    || CASE
+        WHEN others_ns = 0 THEN '; most others do not'
+        WHEN kind <> 'idle' AND round(count) > round(others_count) AND round(others_count) > 0
+            THEN format('; the others {}, {} at the median', CASE WHEN round(others_count) = 1 THEN 'once' ELSE format('{} times', CAST(round(others_count) AS BIGINT)) END, tw_time(others_ns))
+        ELSE format('; the others {} at the median', tw_time(others_ns))
+    END;

@@ -47,7 +47,7 @@ SELECT
     || CASE WHEN b.cause_share < 0.8 THEN format(', in {} of the waiting', tw_percent(b.cause_share)) ELSE '' END
     || CASE WHEN b.cause = 'compute' THEN coalesce(format('. Its inputs of {} are of type {}, those of the others are not', tw_shortened(y.name), y.type), '') ELSE '' END
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
-    || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
+    || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
         WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
@@ -59,7 +59,7 @@ SELECT
             THEN format('Rank {} makes its batches in its steps: give its loader workers (num_workers), which do so ahead of them', b.rank)
         WHEN b.cause = 'compute' AND d.kind IN ('range', 'operator') AND d.others_ns = 0
             THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
-        WHEN w.is_more AND d.kind = 'operator'
+        WHEN w.is_more AND d.kind IN ('operator', 'range')
             THEN 'Its calls are more, and longer: leave out or share what only this rank does; else look for other load on its cores'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
@@ -100,7 +100,7 @@ CROSS JOIN LATERAL (
         coalesce(b.cause = 'compute' AND NOT b.sends AND x.times_mean >= 1.1, FALSE) AS is_divided,
         format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
-        coalesce(b.cause = 'compute' AND NOT b.sends AND d.kind IN ('kernel', 'operator') AND d.is_always_more
+        coalesce(b.cause = 'compute' AND NOT b.sends AND d.kind <> 'idle' AND d.is_always_more
             AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more,
         -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them, nor a call
         -- that is longer than those of the others

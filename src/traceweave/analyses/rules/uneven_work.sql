@@ -13,7 +13,7 @@ SELECT
     format('rank={} kind=compute like=median', k.rank) AS scenario,
     format('Rank {} computes {} longer per {} than {}', k.rank, tw_time(k.more_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' ELSE 'the others at the median' END)
     || CASE WHEN k.heavy BETWEEN 1 AND k.names - 1 THEN format('. 90% of what is longer is in {} of {} kernel names', k.heavy, k.names) ELSE '' END
-    || coalesce('. ' || coalesce(tw_difference(k.rank, d.kind, d.name, d.count_per_step, d.time_ns, d.others_ns, d.which, s.unit), 'Most is in ' || tw_shortened(k.heaviest)), '')
+    || coalesce('. ' || coalesce(tw_difference(k.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit), 'Most is in ' || tw_shortened(k.heaviest)), '')
     || coalesce(format('. Half of the names are slower by {} at most', tw_percent(greatest(k.typical_share, 0))), '') AS evidence,
     'Balance the work of these kernels (table shards, sequence lengths, experts). Where all ranks should do the same, compare clock rates and power limits of the GPUs' AS advice
 FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s

@@ -10,10 +10,16 @@ rooted AS (
     WHERE i.root IS NOT NULL AND i.ranks_seen > 1
     WINDOW one AS (PARTITION BY k.collective_id)
 ),
-came AS (
+direct AS (
     SELECT collective_id, rank, step, caused_ns FROM {{ ref('arrivals') }} WHERE last_is_known AND NOT has_root
     UNION ALL
     SELECT collective_id, rank, step, CASE WHEN is_last THEN delay_ns * others END FROM rooted WHERE delay_ns > 0 AND delay_ns >= resolution_ns
+),
+-- what a rank was held up in another group for is because of the rank that this goes back to, as in blame
+came AS (
+    SELECT d.* REPLACE (CASE WHEN o.origin IS NULL THEN d.caused_ns END AS caused_ns) FROM direct AS d LEFT JOIN {{ ref('late_origins') }} AS o USING (collective_id)
+    UNION ALL
+    SELECT d.collective_id, o.origin, d.step, d.caused_ns FROM direct AS d JOIN {{ ref('late_origins') }} AS o USING (collective_id) WHERE d.caused_ns > 0
 ),
 -- What ranks made others wait, by step; in a run of one by stretch since they were even: collectives of either hang together.
 trials AS (
