@@ -154,11 +154,11 @@ def test_who_is_held_up_by_another_group_is_not_late_by_chance_of_its_own(
     recorded: Recorded,
 ) -> None:
     """What was wrong: waits count for whom they go back to, and chance was asked of who passed them
-    on, so that the rank that sleeps 43.8 ms in each of six steps was late 'maybe by chance'."""
+    on, so that the rank that sleeps 40 ms in each of four steps was late 'maybe by chance'."""
     run = recorded("two_levels_gloo")
     chance = run.analyze("stragglers").set_index("rank").chance
-    assert chance[3] < 0.01
+    assert chance[3] < 0.05
     assert chance[[0, 2]].min() > 0.5
     found = run.findings().set_index("rule").loc["straggler"]
     assert found["title"] == "Rank 3 idles longer, and 3 ranks wait for it"
-    assert found.cost_ns == pytest.approx(43.8e6, rel=0.25)
+    assert found.cost_ns == pytest.approx(40e6, rel=0.25)
