@@ -33,7 +33,8 @@ class Case:
     def holds(self, ask: Callable[[str], Rows], names: dict[str, Any]) -> None:
         """Compare every answer with what is asked for."""
         for query, rows in self.asked:
-            assert ask(query) == [eval(f"({row},)", names) for row in rows], query
+            got, want = ask(query), [eval(f"({row},)", names) for row in rows]
+            assert got == want, (query, got)
 
 
 def told(test: Test) -> Test:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 
+from tests.told import Case
 from traceweave import analyses
 from traceweave.analyses import common, question, rules
 from traceweave.analyses.catalog import library
@@ -22,15 +24,20 @@ from traceweave.analyses.runner import prepare
 from traceweave.store.database import asked_of
 
 Interval = tuple[int, int]
+Span = tuple[float, float]
+"""An interval in units of the builder."""
+Ask = Callable[..., list[dict[str, Any]]]
 
 
 @dataclass
 class Builder:
-    """Writes rows of the base tables; times are ns on the common clock unless a clock says else.
+    """Writes rows of the base tables; times are ns on the common clock unless a clock says else,
+    those of ops, steps and collectives of `unit` ns each.
 
     Rows are written all at once when `con` is asked for: one by one they take ten times as long."""
 
     _con: Connection
+    unit: int = 1
     _ids: count[int] = field(default_factory=lambda: count(1))
     _rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     _calls: dict[int | None, dict[str, Any]] = field(default_factory=dict)
@@ -77,8 +84,9 @@ class Builder:
         self.ranks(count, residual_ns)
         self.group(0, list(range(count)))
 
-    def step(self, rank: int, step: int, host: Interval, device: Interval | None = None) -> None:
+    def step(self, rank: int, step: int, host: Span, device: Span | None = None) -> None:
         """A step with its range on the host and, if it has GPU ops, its device window."""
+        host, device = self._ns(host), device and self._ns(device)
         self._insert(
             "base.steps", rank=rank, step=step, source_id=rank, start_local_ns=host[0],
             duration_ns=host[1] - host[0], device_start_local_ns=device and device[0],
@@ -88,7 +96,7 @@ class Builder:
     def gpu(
         self,
         rank: int,
-        at: Interval,
+        at: Span,
         category: str = "compute",
         name: str = "kernel",
         stream: int = 7,
@@ -97,6 +105,7 @@ class Builder:
         **more: Any,
     ) -> int:
         """A GPU op; `more` are further columns; returns its op_id."""
+        at = self._ns(at)
         op_id = next(self._ids)
         columns: dict[str, Any] = {
             "rank": rank, "op_id": op_id, "source_id": rank,
@@ -110,7 +119,7 @@ class Builder:
     def host(
         self,
         rank: int,
-        at: Interval,
+        at: Span,
         name: str,
         kind: str = "op",
         depth: int | None = 0,
@@ -118,6 +127,7 @@ class Builder:
         **more: Any,
     ) -> int:
         """A range on a host thread; `more` are further columns; returns its op_id."""
+        at = self._ns(at)
         op_id = next(self._ids)
         self._insert(
             "base.host_ops",
@@ -140,7 +150,7 @@ class Builder:
         }  # fmt: skip
         return op_id
 
-    def launch(self, rank: int, at: Interval, tid: int = 1, **more: Any) -> int:
+    def launch(self, rank: int, at: Span, tid: int = 1, **more: Any) -> int:
         """A kernel launch call; `more` are further columns; returns its op_id."""
         return self.host(rank, at, "cudaLaunchKernel", "runtime", 9, tid, **more)
 
@@ -154,7 +164,7 @@ class Builder:
 
     def collective(
         self,
-        at: dict[int, Interval],
+        at: dict[int, Span],
         op: str = "all_reduce",
         group_id: int | None = 0,
         bytes_: int | None = 1024,
@@ -166,7 +176,7 @@ class Builder:
 
         `each` has further columns of base.collective_calls by rank."""
         collective_id = next(self._ids) if matched else None
-        for rank, (start, end) in at.items():
+        for rank, (start, end) in ((rank, self._ns(span)) for rank, span in at.items()):
             call_id = next(self._ids)
             columns: dict[str, Any] = {
                 "call_id": call_id, "rank": rank, "source_id": rank, "gpu_op_id": call_id, "op": op,
@@ -179,6 +189,14 @@ class Builder:
                 "base.matches", call_id=call_id, group_id=group_id, collective_id=collective_id,
                 match="seq" if matched else "unmatched",
             )  # fmt: skip
+
+    def sql(self, statement: str) -> None:
+        """Change the rows so far."""
+        self.con.execute(statement)
+
+    def _ns(self, at: Span) -> Interval:
+        start, end = at
+        return round(start * self.unit), round(end * self.unit)
 
     def _insert(self, table: str, **values: Any) -> None:
         self._rows.setdefault(table, []).append(values)
@@ -236,3 +254,42 @@ def unchanging(con: Connection) -> Iterator[None]:
             yield
     finally:
         common.forget(con)
+
+
+@dataclass(eq=False)
+class Like:
+    """A text of which only this is said; `...` stands for what else is there."""
+
+    text: str
+
+    def __eq__(self, other: object) -> bool:
+        pattern = ".*".join(re.escape(part) for part in self.text.split("..."))
+        return re.fullmatch(pattern, str(other), re.S) is not None
+
+
+def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
+    """Write the rows of a case by methods of `build`, and compare what is answered of them.
+
+    `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, `? RULE RULE: COLUMN` for
+    those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
+    column, all values are one row."""
+    methods = {name: getattr(build, name) for name in dir(type(build)) if name != "con"}
+    known = names | methods | {"like": Like}
+    case.given(known)
+
+    def answer(query: str) -> list[tuple[Any, ...]]:
+        named, colon, told_of = query.partition(": ")
+        words = (told_of if colon else query.partition(" ")[2]).split()
+        params = dict(word.split("=") for word in words if "=" in word)
+        if colon:
+            found = found_by(build.con, *named.split(), replay_ops=0, **params)
+            got = list(found.values())
+        else:
+            got = ask(build.con, query.split()[0], **params)
+        columns = [word for word in words if "=" not in word]
+        if len(columns) == 1:
+            return [tuple(row[columns[0]] for row in got)] if got else []
+        return [tuple(row[column] for column in columns) for row in got]
+
+    with unchanging(build.con):
+        case.holds(answer, known)
