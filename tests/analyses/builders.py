@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from duckdb import DuckDBPyConnection as Connection
@@ -281,7 +282,8 @@ def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
     column, all values are one row."""
     methods = {name: getattr(build, name) for name in dir(type(build)) if name != "con"}
-    known = names | methods | {"like": Like, "unlike": Unlike}
+    texts = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
+    known = names | methods | texts
     case.given(known)
 
     def answer(query: str) -> list[tuple[Any, ...]]:
