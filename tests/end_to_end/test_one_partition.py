@@ -104,6 +104,8 @@ def test_states_are_those_of_breakdown(run: Run) -> None:
     kinds = run.kernel_types()
     of = {
         "compute_ns": kinds["kernel_type"].str.contains("compute"),
+        "comm_ns": kinds["kernel_type"].str.contains("communication"),
+        "memory_ns": kinds["kernel_type"].str.contains("memory"),
         "exposed_memory_ns": kinds["kernel_type"] == "memory",
         "idle_ns": kinds["kernel_type"] == "idle",
     }
