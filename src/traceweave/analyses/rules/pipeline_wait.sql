@@ -10,7 +10,8 @@ WITH schedule AS (
         avg(window_ns) AS window_ns,
         avg(equal_ns) AS equal_ns,
         2 * sum(equal_ns - busy_ns) < sum(window_ns - busy_ns) AS is_uneven
-    FROM {{ ref('pipeline') }} WHERE equal_ns IS NOT NULL
+    -- between two ranks an interleaved schedule looks like another one, which it is shorter than
+    FROM {{ ref('pipeline') }} WHERE equal_ns IS NOT NULL AND rank NOT IN (SELECT rank FROM {{ ref('stages_held') }})
 )
 SELECT
     CASE WHEN e.staged_ns >= e.one_sided_ns THEN 'Ranks of pipeline stages wait for each other' ELSE 'Sends and receives run without compute' END AS title,
