@@ -87,16 +87,19 @@ edges AS MATERIALIZED (
 reached AS (
     SELECT rank, id AS step, edge, at_ns, at_ns - compute_ns AS idle_ns FROM tw_computed_until('device_ops', 'edges')
 ),
--- what a stage has to do besides computing: collectives with others than stages of its pipeline
+-- with another stage of its pipeline a stage waits for that; what else it communicates takes as long with any schedule
+spanning AS (
+    SELECT g.group_id
+    FROM groups AS g JOIN {{ ref('pipeline_stages') }} AS s ON list_contains(g.ranks, s.rank)
+    GROUP BY g.group_id, s.first_rank
+    HAVING count(*) > 1
+),
 worked AS NOT MATERIALIZED (
     SELECT rank, category, start_ns, end_ns FROM device_ops
     UNION ALL
-    SELECT k.rank, 'compute', k.start_ns, k.end_ns
-    FROM collectives AS k
-    JOIN {{ ref('pipeline_stages') }} AS s USING (rank)
-    JOIN groups AS g USING (group_id)
-    WHERE k.op NOT IN ('send', 'recv')
-        AND NOT EXISTS (FROM {{ ref('pipeline_stages') }} AS o WHERE o.first_rank = s.first_rank AND o.rank <> s.rank AND list_contains(g.ranks, o.rank))
+    SELECT rank, 'compute', start_ns, end_ns
+    FROM collectives
+    WHERE op NOT IN ('send', 'recv') AND group_id IS NOT NULL AND group_id NOT IN (FROM spanning)
 ),
 own AS (
     SELECT rank, id AS step, max(compute_ns) - min(compute_ns) AS own_ns
