@@ -34,4 +34,4 @@ SELECT
     CASE WHEN p.is_uneven THEN 'Look for micro-batches of unequal cost (pack sequences alike), slow messages, late hosts; then more micro-batches, ' ELSE 'More micro-batches per step, ' END
     || CASE WHEN EXISTS (FROM {{ ref('stages_held') }}) THEN '' ELSE 'an interleaved schedule, ' END || 'balanced stages' AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN schedule AS p
-WHERE e.staged_ns + e.one_sided_ns > 0
+WHERE e.staged_ns + e.one_sided_ns > 0 AND EXISTS (FROM {{ ref('pipeline') }})
