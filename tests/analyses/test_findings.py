@@ -622,12 +622,20 @@ def test_messages_without_their_other_side_are_the_bubble_not_slow_links(build: 
     )
 
 
-@pytest.mark.parametrize(("late_us", "severity"), [(0, "info"), (300, None)])
+@pytest.mark.parametrize(
+    ("late_us", "updates", "severity"),
+    [(0, False, "info"), (300, False, None), (0, True, "info")],
+)
 def test_a_bubble_is_what_the_schedule_needs_or_more(
-    build: Builder, late_us: int, severity: str | None
+    build: Builder, late_us: int, updates: bool, severity: str | None
 ) -> None:
     # four micro-batches of 100 us on two stages, one after the other: 100 us more than one stage
     _steps(build)
+    for step in range(4 if updates else 0):
+        # an update that no range tells: 490 us later, and no matter of the pipeline
+        for rank in (0, 1):
+            end = 1000 * (step + 1) * US
+            build.gpu(rank, (end - 10 * US, end), step=step)
     build.group(0, [0, 1], role="pp", role_source="name")
     for step in range(4):
         at = [(1000 * step + 100 * n) * US for n in range(9)]
@@ -645,6 +653,28 @@ def test_a_bubble_is_what_the_schedule_needs_or_more(
     )
     assert row["evidence"].endswith(told) == (severity is None)
     assert row["advice"].startswith("Look for micro-batches of unequal cost") == (severity is None)
+
+
+@pytest.mark.parametrize("held", [1, 2])
+def test_the_least_of_an_interleaved_pipeline_is_not_told(build: Builder, held: int) -> None:
+    # the second micro-batch comes 400 us late; of two stages per rank nobody knows what is needed
+    _steps(build)
+    build.group(0, [0, 1], role="pp", role_source="name")
+    for rank in (0, 1):
+        for stage in range(rank, 2 * held, 2):
+            name = f"PP:{stage}F0"
+            build.host(rank, (10, 20), name, "annotation", step=0)
+    for step in range(4):
+        at = 1000 * step * US
+        for n, begin in ((0, at), (1, at + 500 * US)):
+            middle, end = begin + 100 * US, begin + 200 * US
+            build.gpu(0, (begin, middle), step=step)
+            build.gpu(1, (middle, end), step=step)
+            spans = {0: (middle, middle), 1: (at + n * 200 * US, middle)}
+            _meet(build, spans, "send", step=step, each={1: {"op": "recv"}})
+    row = _by_rule(build, "pipeline_wait")["pipeline_wait"]
+    assert (row["severity"] == "info") == (held == 2)
+    assert ("would need 300 us" in row["evidence"]) == (held == 1)
 
 
 def test_few_messages_without_their_other_side_leave_a_bubble_one(build: Builder) -> None:
