@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.analyses.builders import Builder, rows
 from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from traceweave.analyses.sweeps.chances import FINEST, chances
@@ -162,3 +163,28 @@ def test_who_is_held_up_by_another_group_is_not_late_by_chance_of_its_own(
     found = run.findings().set_index("rule").loc["straggler"]
     assert found["title"] == "Rank 3 idles longer, and 3 ranks wait for it"
     assert found.cost_ns == pytest.approx(40e6, rel=0.25)
+
+
+def test_who_comes_after_a_root_is_not_late_because_of_whom_that_waited_for(build: Builder) -> None:
+    """What was wrong: rank 2 begins each broadcast 0.9 ms after its root, which counted for rank 3
+    wherever that had held the root up: it was late by a chance of 0.06, though ranks 0 and 3 are
+    late for each other by turns."""
+    build.ranks(4, residual_ns=1000)
+    build.group(0, [0, 1, 2])
+    build.group(1, [0, 3])
+    for step in range(8):
+        at = step * 2_000_000
+        for rank in range(4):
+            build.step(rank, step, (at, at + 2_000_000))
+        late = {0: at + 50_000 * (step % 2), 3: at + 50_000 * (1 - step % 2)}
+        build.collective(
+            {n: (start, at + 60_000) for n, start in late.items()}, "all_reduce", 1, step=step
+        )
+        starts = {0: at + 60_000, 1: at, 2: at + 900_000 + step}
+        build.collective(
+            {n: (start, at + 1_000_000) for n, start in starts.items()}, "broadcast", 0, step=step,
+            each={n: {"root_place": 0} for n in starts},
+        )  # fmt: skip
+    found = {row["rank"]: row for row in rows(build.con, "stragglers")}
+    assert found[0]["origin_rank"] == 3
+    assert found[3]["chance"] > 0.5

@@ -138,6 +138,20 @@ class Run(Builder):
             spans = {0: (sent, sent + after), 1: (begin, sent + after)}
             self.meet(spans, "send", {1: {"op": "recv"}})
 
+    def two_micro_batches(self, held: int) -> None:
+        """Two of 100 us on two ranks, the second 400 us late, that hold so many stages each."""
+        self.steps()
+        self.group(0, [0, 1], role="pp", role_source="name")
+        for rank in (0, 1):
+            for stage in range(rank, 2 * held, 2):
+                self.host(rank, (10, 20), f"PP:{stage}F0", "annotation", step=0)
+        for n, begin in enumerate((0, 500)):
+            middle, end = begin + 100, begin + 200
+            self.compute(0, middle, begin)
+            self.compute(1, end, middle)
+            spans = {0: (middle, middle), 1: (n * 200, middle)}
+            self.meet(spans, "send", {1: {"op": "recv"}})
+
     def two_groups(self, seen: list[int], **more: Any) -> None:
         """Transfers of three ranks, of which some are seen, and of three others."""
         self.steps(6)

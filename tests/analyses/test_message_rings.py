@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import traceweave
+from tests.analyses.builders import Builder, rows
 from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
@@ -56,6 +57,28 @@ def test_ranks_that_know_only_a_server_are_no_stages(recorded: Recorded) -> None
     assert found.title[0] == "Rank 0 computes longer, and 2 ranks wait for it"
     assert "Rank 0 keeps 2 ranks waiting 117 ms per step" in found.evidence[0]
     assert "Rank 0 is in 'server_update' for 114 ms in every step" in found.evidence[0]
+
+
+@pytest.mark.parametrize("told", [0, 1, 2])
+def test_who_sends_to_whom_is_known_from_either_side(build: Builder, told: int) -> None:
+    """What was wrong: members whose own traces do not name their peers had none, so that a server
+    and its workers were ranks of a ring, and a ring that only some traces tell of was none."""
+    build.ranks(6)
+    build.group(0, [0, 1, 2])
+    build.group(1, [3, 4, 5])
+    for step in range(3):
+        at = 1000 * step
+        ring = [(3, 4), (4, 5), (5, 3)]
+        served = [(1, 0), (2, 0)] if told == 2 else []
+        for source, target in [*ring, (1, 0), (2, 0), (0, 1), (0, 2)]:
+            begin = at + (500 if source == 0 else 100)
+            each = {source: {"op": "send"}, target: {"op": "recv"}}
+            if (source, target) in [*ring[: 2 * told - 1], *served]:
+                each[source]["peer"] = target
+            spans = {source: (begin, begin + 50), target: (begin, begin + 50)}
+            build.collective(spans, group_id=int(source > 2), step=step, each=each)
+    got = {row["group_id"]: row["used_for"] for row in rows(build.con, "groups")}
+    assert got == {0: None, 1: "cp"}
 
 
 @nightly

@@ -66,6 +66,41 @@ def test_micro_batches_of_unequal_length_take_longer_than_equal_ones(build: Buil
     )
 
 
+def test_two_tensors_of_a_micro_batch_are_one(build: Builder) -> None:
+    """As activations and residuals: what was wrong is that the ideal bubble of five was told."""
+    build.ranks(2)
+    build.group(1, [0, 1], role="pp", role_source="name")
+    _compute(build, 0, (0, 10), (10, 20))
+    _compute(build, 1, (10, 20), (20, 30))
+    for at in (10, 20):
+        for _ in range(2 if at == 10 else 3):
+            _message(build, 0, (at, at), 1, (at - 10, at))
+    got = rows(build.con, "pipeline")
+    assert pick(got, "microbatches", "sends", "receives") == [(2, 5, 0), (2, 0, 5)]
+    names = ("window_ns", "equal_ns", "excess_ns", "ideal_share")
+    assert pick(got, *names) == [(30, 30, 0, 1 / 3)] * 2
+
+
+def test_a_stage_that_communicates_within_itself_needs_that_too(build: Builder) -> None:
+    """As with tensor parallelism: what was wrong is that its time was a delay of the pipeline."""
+    build.ranks(4)
+    build.group(1, [0, 1], role="pp", role_source="name")
+    # 4 ns of compute, 6 of the collective, 10 of compute; rank 2 is one of stage 0, not seen
+    for stage, at in ((0, 0), (1, 20)):
+        for n in (0, 20):
+            _compute(build, stage, (at + n, at + n + 4), (at + n + 10, at + n + 20))
+            build.collective({stage: (at + n + 4, at + n + 10)}, group_id=2 + stage, step=1)
+            # with the other stage: it waits for that
+            build.collective({stage: (at + n + 4, at + n + 5)}, group_id=4, step=1)
+    build.group(2, [0, 2], role="tp", role_source="name")
+    build.group(3, [1, 3], role="tp", role_source="name")
+    build.group(4, [0, 1, 2, 3], role="world", role_source="name")
+    _message(build, 0, (20, 20), 1, (0, 20))
+    _message(build, 0, (40, 40), 1, (20, 40))
+    got = rows(build.con, "pipeline")
+    assert pick(got, "window_ns", "busy_ns", "equal_ns") == [(60, 28, 60)] * 2
+
+
 def test_receives_wait_for_the_send_and_may_hold_up_compute(build: Builder) -> None:
     _one_forward_one_backward(build)
     got = rows(build.con, "pipeline")
@@ -95,6 +130,7 @@ def test_the_schedule_is_told_by_what_is_sent_before_the_first_gradient(
         _compute(build, rank, (0, 500))
     for number in range(microbatches):
         at = 10 * number if number < before or not before else 200 + 10 * number
+        _compute(build, 0, (at - 2, at))
         _message(build, 0, (at, at + 5), 1, (at, at + 5))
     if before:
         _message(build, 1, (150, 160), 0, (150, 160))

@@ -10,7 +10,7 @@
 -- column: first_rank INTEGER | the rank of the pipeline's first stage: identifies the pipeline; NULL: see note
 -- column: stage BIGINT | place in the pipeline, from 0
 -- column: stages BIGINT | how many it has
--- column: microbatches BIGINT | messages from the first stage to the second in the step
+-- column: microbatches BIGINT | messages from the first stage to the second in the step; those that it launches no compute between are one
 -- column: schedule VARCHAR | 'gpipe' (all forward, then all backward), '1f1b' (one forward, one backward), 'gpipe or 1f1b' (with no more micro-batches than stages they look the same), 'forward only' or 'other'; NULL if unknown
 -- column: in_flight BIGINT | micro-batches that the first stage had sent on before the first gradient came back; NULL if none came
 -- column: window_start_ns BIGINT | when the first stage began to compute in the step, common clock
@@ -20,7 +20,7 @@
 -- column: bubble_share DOUBLE | bubble_ns / window_ns
 -- column: ideal_share DOUBLE | (stages - 1) / (microbatches + stages - 1): the bubble of GPipe and 1F1B with equal stages and messages that take no time; NULL if the schedule is another one
 -- column: excess_ns BIGINT | bubble_ns less the part that the schedule needs if all stages are as busy as this one, busy_ns * (stages - 1) / microbatches; negative on stages with more work than others
--- column: equal_ns BIGINT | window_ns if on each stage all micro-batches took equally long, and messages no time: what the stages compute for one micro-batch, and microbatches - 1 times what the longest does
+-- column: equal_ns BIGINT | window_ns if on each stage all micro-batches took equally long, and messages no time: what the stages do for one micro-batch, computing and in collectives that no other stage takes part in, and microbatches - 1 times what the longest does
 -- column: warmup_ns BIGINT | of the window, the time until the last stage received its first micro-batch
 -- column: steady_ns BIGINT | the time between
 -- column: drain_ns BIGINT | the time after the last stage had finished
@@ -45,17 +45,31 @@ WITH gradients AS (
     WHERE m.op = 'recv'
     GROUP BY m.rank, m.step
 ),
+-- a micro-batch may be several tensors: those that no compute is launched between
+sent AS (
+    SELECT *, count(*) FILTER (call_id IS NULL) OVER (PARTITION BY rank ORDER BY issued_ns, begun_ns, call_id NULLS LAST ROWS UNBOUNDED PRECEDING) AS computed
+    FROM (
+        SELECT m.rank, m.step, m.call_id, m.start_ns, coalesce(d.launch_start_local_ns, k.start_local_ns) AS issued_ns, k.start_local_ns AS begun_ns
+        FROM {{ ref('pipeline_messages') }} AS m
+        JOIN collectives AS k USING (call_id)
+        LEFT JOIN gpu_ops AS d ON d.op_id = k.gpu_op_id
+        WHERE m.op = 'send' AND m.rank IN (SELECT first_rank FROM {{ ref('pipeline_stages') }})
+        UNION ALL
+        SELECT rank, step, NULL, start_ns, coalesce(launch_start_local_ns, start_local_ns), start_local_ns
+        FROM device_ops
+        WHERE category = 'compute' AND rank IN (SELECT first_rank FROM {{ ref('pipeline_stages') }})
+    )
+),
 flights AS (
     SELECT
         m.rank AS first_rank,
         m.step,
-        count(*) AS microbatches,
+        count(DISTINCT m.computed) AS microbatches,
         CASE WHEN any_value(g.first_gradient_ns) IS NOT NULL
-            THEN count(*) FILTER (WHERE m.start_ns < g.first_gradient_ns) END AS in_flight
-    FROM {{ ref('pipeline_messages') }} AS m
-    JOIN (SELECT DISTINCT first_rank FROM {{ ref('pipeline_stages') }}) AS p ON p.first_rank = m.rank
+            THEN count(DISTINCT m.computed) FILTER (WHERE m.start_ns < g.first_gradient_ns) END AS in_flight
+    FROM sent AS m
     LEFT JOIN gradients AS g ON g.rank = m.rank AND g.step IS NOT DISTINCT FROM m.step
-    WHERE m.op = 'send'
+    WHERE m.call_id IS NOT NULL
     GROUP BY m.rank, m.step
 ),
 edges AS MATERIALIZED (
@@ -72,6 +86,26 @@ edges AS MATERIALIZED (
 ),
 reached AS (
     SELECT rank, id AS step, edge, at_ns, at_ns - compute_ns AS idle_ns FROM tw_computed_until('device_ops', 'edges')
+),
+-- with another stage of its pipeline a stage waits for that; what else it communicates takes as long with any schedule
+spanning AS (
+    SELECT g.group_id
+    FROM groups AS g JOIN {{ ref('pipeline_stages') }} AS s ON list_contains(g.ranks, s.rank)
+    GROUP BY g.group_id, s.first_rank
+    HAVING count(*) > 1
+),
+worked AS NOT MATERIALIZED (
+    SELECT rank, category, start_ns, end_ns FROM device_ops
+    UNION ALL
+    SELECT rank, 'compute', start_ns, end_ns
+    FROM collectives
+    WHERE op NOT IN ('send', 'recv') AND group_id IS NOT NULL AND group_id NOT IN (FROM spanning)
+),
+own AS (
+    SELECT rank, id AS step, max(compute_ns) - min(compute_ns) AS own_ns
+    FROM tw_computed_until('worked', 'edges')
+    GROUP BY rank, id
+    HAVING count(*) = 4
 ),
 measured AS (
     SELECT
@@ -101,6 +135,7 @@ judged AS (
             WHEN f.in_flight IS NOT NULL THEN 'other'
         END AS schedule,
         w.has_optimizer,
+        n.own_ns,
         m.start_ns,
         m.end_ns - m.start_ns AS window_ns,
         m.end_idle_ns - m.start_idle_ns AS bubble_ns,
@@ -115,6 +150,7 @@ judged AS (
     LEFT JOIN flights AS f ON f.first_rank = s.first_rank AND f.step IS NOT DISTINCT FROM x.step
     LEFT JOIN {{ ref('pipeline_windows') }} AS w ON w.first_rank = s.first_rank AND w.step IS NOT DISTINCT FROM x.step
     LEFT JOIN measured AS m ON m.rank = x.rank AND m.step IS NOT DISTINCT FROM x.step
+    LEFT JOIN own AS n ON n.rank = x.rank AND n.step IS NOT DISTINCT FROM x.step
 )
 SELECT
     rank,
@@ -134,7 +170,7 @@ SELECT
     CASE WHEN schedule <> 'other' THEN
         CAST(round(bubble_ns - (window_ns - bubble_ns) * (stages - 1) / microbatches) AS BIGINT) END AS excess_ns,
     CASE WHEN schedule <> 'other' THEN
-        CAST(round((sum(window_ns - bubble_ns) OVER pipeline + (microbatches - 1) * max(window_ns - bubble_ns) OVER pipeline) / microbatches) AS BIGINT) END AS equal_ns,
+        CAST(round((sum(own_ns) OVER pipeline + (microbatches - 1) * max(own_ns) OVER pipeline) / microbatches) AS BIGINT) END AS equal_ns,
     warmup_ns, steady_ns, drain_ns, warmup_bubble_ns, steady_bubble_ns, drain_bubble_ns, receives,
     CASE WHEN is_matched THEN coalesce(receive_wait_ns, 0) END AS receive_wait_ns,
     coalesce(receive_blocked_ns, 0) AS receive_blocked_ns,

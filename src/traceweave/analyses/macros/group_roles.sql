@@ -32,7 +32,12 @@ WITH traffic AS (
     LEFT JOIN tw_collective_issue() AS i USING (call_id)
     LEFT JOIN (
         SELECT group_id, min(peers) = max(peers) AS is_round
-        FROM (SELECT group_id, rank, count(DISTINCT peer) AS peers FROM collectives WHERE op IN ('send', 'recv') GROUP BY group_id, rank)
+        FROM (
+            SELECT k.group_id, k.rank, nullif(count(DISTINCT coalesce(k.peer, o.rank)), 0) AS peers
+            FROM collectives AS k LEFT JOIN collectives AS o ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv')
+            WHERE k.op IN ('send', 'recv')
+            GROUP BY k.group_id, k.rank
+        )
         GROUP BY group_id
     ) AS p USING (group_id)
     WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'

@@ -16,10 +16,14 @@ direct AS (
     SELECT collective_id, rank, step, CASE WHEN is_last THEN delay_ns * others END FROM rooted WHERE delay_ns > 0 AND delay_ns >= resolution_ns
 ),
 -- what a rank was held up in another group for is because of the rank that this goes back to, as in blame
+-- (of a broadcast that is the root, whoever began it after that)
+origins AS (
+    SELECT o.collective_id, i.last_rank AS rank, o.origin FROM {{ ref('late_origins') }} AS o JOIN collective_instances AS i USING (collective_id)
+),
 came AS (
-    SELECT d.* REPLACE (CASE WHEN o.origin IS NULL THEN d.caused_ns END AS caused_ns) FROM direct AS d LEFT JOIN {{ ref('late_origins') }} AS o USING (collective_id)
+    SELECT d.* REPLACE (CASE WHEN o.origin IS NULL THEN d.caused_ns END AS caused_ns) FROM direct AS d LEFT JOIN origins AS o USING (collective_id, rank)
     UNION ALL
-    SELECT d.collective_id, o.origin, d.step, d.caused_ns FROM direct AS d JOIN {{ ref('late_origins') }} AS o USING (collective_id) WHERE d.caused_ns > 0
+    SELECT d.collective_id, o.origin, d.step, d.caused_ns FROM direct AS d JOIN origins AS o USING (collective_id, rank) WHERE d.caused_ns > 0
 ),
 -- What ranks made others wait, by step; in a run of one by stretch since they were even: collectives of either hang together.
 trials AS (
