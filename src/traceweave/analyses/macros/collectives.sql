@@ -21,6 +21,13 @@
         WHEN buffered > 0 THEN format('{} of {} were buffered, their sends over before their receives began: left out of transfer times', buffered, operations)
     END;
 
+-- rows: tw_messages() | sends and receives: call_id, collective_id, group_id, rank, step, op, start_ns, end_ns, and peer, the other side, which the other side's trace may tell alone; NULL if neither does
+SELECT k.call_id, k.collective_id, k.group_id, k.rank, k.step, k.op, k.start_ns, k.end_ns, coalesce(k.peer, o.rank) AS peer
+FROM collectives AS k
+LEFT JOIN collectives AS o
+    ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
+WHERE k.op IN ('send', 'recv');
+
 -- rows: tw_shared_waits() | collective_waits without those of instances that one rank alone was seen in, whose zeros would be no measurement
 FROM collective_waits WHERE collective_id IN (SELECT collective_id FROM collective_instances WHERE ranks_seen > 1);
 

@@ -32,12 +32,7 @@ WITH traffic AS (
     LEFT JOIN tw_collective_issue() AS i USING (call_id)
     LEFT JOIN (
         SELECT group_id, min(peers) = max(peers) AS is_round
-        FROM (
-            SELECT k.group_id, k.rank, nullif(count(DISTINCT coalesce(k.peer, o.rank)), 0) AS peers
-            FROM collectives AS k LEFT JOIN collectives AS o ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv')
-            WHERE k.op IN ('send', 'recv')
-            GROUP BY k.group_id, k.rank
-        )
+        FROM (SELECT group_id, rank, nullif(count(DISTINCT peer), 0) AS peers FROM tw_messages() GROUP BY group_id, rank)
         GROUP BY group_id
     ) AS p USING (group_id)
     WHERE k.group_id IS NOT NULL AND k.op <> 'unknown'

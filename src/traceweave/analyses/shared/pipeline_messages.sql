@@ -10,20 +10,9 @@
 -- column: start_ns BIGINT | start, common clock
 -- column: end_ns BIGINT | end, common clock
 -- column: peer INTEGER | the other side; NULL if it is not known
-SELECT
-    k.call_id,
-    k.collective_id,
-    k.rank,
-    k.step,
-    k.op,
-    k.start_ns,
-    k.end_ns,
-    coalesce(k.peer, o.rank) AS peer
-FROM collectives AS k
-LEFT JOIN collectives AS o
-    ON o.collective_id = k.collective_id AND o.rank <> k.rank AND o.op IN ('send', 'recv') AND o.op <> k.op
-WHERE k.op IN ('send', 'recv')
-    AND CASE
-        WHEN {{ param('group_id') }} IS NULL THEN k.group_id IS NULL OR k.group_id IN (SELECT group_id FROM tw_pipelines())
-        ELSE k.group_id = {{ param('group_id') }}
-    END
+SELECT call_id, collective_id, rank, step, op, start_ns, end_ns, peer
+FROM tw_messages()
+WHERE CASE
+    WHEN {{ param('group_id') }} IS NULL THEN group_id IS NULL OR group_id IN (SELECT group_id FROM tw_pipelines())
+    ELSE group_id = {{ param('group_id') }}
+END
