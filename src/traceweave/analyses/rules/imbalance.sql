@@ -6,6 +6,7 @@
 -- shows: waits
 -- needs: ref('turns')
 WITH turns AS (
+    -- asked for first: where it has no rows, nothing below is computed
     FROM {{ ref('turns') }}
 ),
 told AS (

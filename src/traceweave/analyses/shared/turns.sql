@@ -8,10 +8,11 @@
 -- column: load_balance DOUBLE | mean / longest compute of a rank
 WITH known AS (
     SELECT
-        coalesce(sum(b.late_ns) FILTER (NOT coalesce(list_contains(h.ranks, b.rank), FALSE)), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
-        bool_or(b.is_straggler OR coalesce(list_contains(h.ranks, b.rank), FALSE)) AS is_told
+        coalesce(sum(b.late_ns) FILTER (NOT t.has_late_host), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
+        bool_or(b.is_straggler OR t.has_late_host) AS is_told
     FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE
-    WHERE b.is_straggler OR coalesce(list_contains(h.ranks, b.rank), FALSE) OR b.cause = 'other_group'
+    CROSS JOIN LATERAL (SELECT coalesce(list_contains(h.ranks, b.rank), FALSE) AS has_late_host) AS t
+    WHERE b.is_straggler OR t.has_late_host OR b.cause = 'other_group'
 ),
 work AS (
     SELECT
@@ -21,9 +22,10 @@ work AS (
     WHERE (p.step IS NOT NULL OR NOT s.has_steps) AND p.ranks > 1
 )
 SELECT
-    e.wait_ns - coalesce(k.known_ns, 0) AS wait_ns,
+    l.left_ns AS wait_ns,
     coalesce(k.is_told, FALSE) AS is_rest,
-    coalesce(3 * w.uneven_ns >= e.wait_ns - coalesce(k.known_ns, 0), FALSE) AS is_uneven,
+    coalesce(3 * w.uneven_ns >= l.left_ns, FALSE) AS is_uneven,
     w.load_balance
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN known AS k CROSS JOIN work AS w
-WHERE e.wait_ns - coalesce(k.known_ns, 0) >= {{ param('min_share') }} * s.step_ns
+CROSS JOIN LATERAL (SELECT e.wait_ns - coalesce(k.known_ns, 0) AS left_ns) AS l
+WHERE l.left_ns >= {{ param('min_share') }} * s.step_ns
