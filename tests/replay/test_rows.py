@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.marks import nightly
+from traceweave.replay import rows
 from traceweave.replay.likeness import lower_quantiles
 from traceweave.replay.rows import Tables
 from traceweave.store.database import open_database
@@ -37,3 +38,28 @@ def test_lower_quantiles_are_those_of_numpy(share: float) -> None:
         values[np.isnan(values).all(axis=1), 0] = 3
         expected = np.nanquantile(values, share, axis=1, method="lower")
         assert np.array_equal(lower_quantiles(values, share), expected)
+
+
+@pytest.mark.parametrize(("share", "sizes"), [(1, [4]), (2, [2, 2]), (3, [1] * 4)])
+def test_ranks_that_are_read_in_parts_have_the_same_rows(
+    fixtures: Path,
+    database_of: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    share: int,
+    sizes: list[int],
+) -> None:
+    with open_database(database_of(fixtures / "ddp_gloo_4ranks")) as con:
+        tables = Tables(con)
+        whole = list(tables.ranks())
+        monkeypatch.setattr(rows, "FEW_NODES", tables.most_nodes // share)
+        assert [len(part) for part in tables.parts()] == sizes
+        parts = list(tables.ranks())
+    assert [part.rank for part in parts] == [part.rank for part in whole] == [0, 1, 2, 3]
+    for one, other in zip(parts, whole, strict=True):
+        for table in ("cpu", "collectives", "steps"):
+            mine, theirs = getattr(one, table), getattr(other, table)
+            assert len(theirs) > 0
+            for column, values in theirs.items():
+                assert len(values) > 0
+                np.testing.assert_array_equal(mine[column], values)
+    assert rows.together([], 0) == [[]]
