@@ -281,7 +281,8 @@ def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, `? RULE RULE: COLUMN` for
     those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
     column, all values are one row."""
-    methods = {name: getattr(build, name) for name in dir(type(build)) if name != "con"}
+    public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
+    methods = {name: getattr(build, name) for name in public}
     texts = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
     known = names | methods | texts
     case.given(known)
