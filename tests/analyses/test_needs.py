@@ -13,8 +13,9 @@ from tests.cases import cases
 from tests.marks import first_at_once, nightly
 from tests.tables import empty_database
 from traceweave import analyses
-from traceweave.analyses.catalog import catalog, rules, shared
+from traceweave.analyses.catalog import called, catalog, rules, shared
 from traceweave.analyses.question import ROWS_OF
+from traceweave.analyses.runner import materialize
 from traceweave.analyses.statements import Statement
 from traceweave.analyses.stored import pass_over
 from traceweave.analyses.table_macros import as_macro
@@ -80,6 +81,20 @@ def test_what_has_no_rows_is_not_planned(build: Builder) -> None:
     assert rows(build.con, "pipeline") == []
     made = build.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
     assert not made
+
+
+def test_what_is_needed_is_asked_for_before_the_rest(build: Builder) -> None:
+    for rank in (0, 1):
+        build.rank(rank)
+        build.gpu(rank, (0, 10))
+    build.write()
+    rule = called("rule", "imbalance")
+    assert rule.parts[0] not in rule.needed_parts  # its text asks for others first
+    assert build.con.table(materialize(build.con, rule, {})).fetchall() == []
+    made = build.con.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall()
+    parts = {name.removeprefix("tw_rows_").rsplit("_", 1)[0] for (name,) in made}
+    assert "turns" in parts
+    assert not parts & {"blame", "given_work", "late_hosts"}
 
 
 def test_what_a_run_has_since_is_found(build: Builder) -> None:

@@ -179,20 +179,27 @@ def _render(
     values: Mapping[str, Value],
     question: Question,
 ) -> str:
-    """Return the SQL of a statement; raises _NoRowsError where it needs a part that has no rows."""
+    """Return the SQL of a statement; raises _NoRowsError where it needs a part that has no rows.
+
+    What it needs is computed before the rest, which may not have to be.
+    """
+
+    def needed(part: Statement, given: dict[str, Value]) -> str:
+        if part in statement.needed_parts and rows(part, given) in question.empty:
+            raise _NoRowsError
+        return ""
 
     def rows(part: Statement, given: dict[str, Value]) -> str:
-        table = materialize(con, part, given, question)
-        if table in question.empty and part in statement.needed_parts:
-            raise _NoRowsError
-        return table
+        return materialize(con, part, given, question)
 
     def found(part: Statement, given: dict[str, Value]) -> str | None:
         if question.lacks(part):
             return None
-        table = materialize(con, part, given, question)
+        table = rows(part, given)
         return None if table in question.empty else table
 
+    if statement.needed_parts:
+        render(statement, values, needed, lambda part, given: None)
     return render(statement, values, rows, found)
 
 

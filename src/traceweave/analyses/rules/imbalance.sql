@@ -5,11 +5,7 @@
 -- proof: exposed_comm
 -- shows: waits
 -- needs: ref('turns')
-WITH turns AS (
-    -- asked for first: where it has no rows, nothing below is computed
-    FROM {{ ref('turns') }}
-),
-told AS (
+WITH told AS (
     SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
     UNION
     SELECT unnest(ranks) FROM {{ ref('late_hosts') }}
@@ -115,7 +111,7 @@ found AS (
         CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
         CASE WHEN 3 * v.excess_ns >= u.wait_ns
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.others_count, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
-    FROM turns AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN steps AS t
+    FROM {{ ref('turns') }} AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
     CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN more AS v ON TRUE
 )
