@@ -255,7 +255,7 @@ class Analyses(Generic[Frame]):
     def ranges(
         self,
         *,
-        kind: Literal['any', 'nvtx', 'annotation', 'op', 'python'] = 'any',
+        kind: Literal['any', 'nvtx', 'annotation', 'graph', 'op', 'python'] = 'any',
         step: int | None = None,
     ) -> Frame:
         """Time of NVTX ranges and annotations on the host, and of the GPU work launched in them."""

@@ -61,3 +61,22 @@ def test_a_call_that_begins_with_the_range_or_with_its_end_is_in_it(build: Build
     for number, at in enumerate((9, 10, 20, 21)):
         build.gpu(0, (100 + number, 101 + number), launch=build.launch(0, (at, at)))
     assert told(build.con, "ranges", "launches gpu_span_total_ns") == [(2, 2)]
+
+
+def test_ops_of_a_graph_are_in_the_ranges_of_its_capture(build: Builder) -> None:
+    build.rank(0)
+    annotated = {"graph_node": 3, "args": '{"name": "attention"}'}
+    for at in (100, 200):
+        call = build.launch(0, (at, at + 5), step=at // 100)
+        build.gpu(0, (at + 10, at + 20), launch=call, **annotated)
+        build.gpu(0, (at + 40, at + 45), launch=call, **annotated)
+        build.gpu(0, (at + 60, at + 70), launch=call, graph_node=4, args='{"grid": [1, 1, 1]}')
+        backward = '{"name": "attention", "autograd_phase": "backward"}'
+        build.gpu(0, (at + 80, at + 88), launch=call, graph_node=5, args=backward)
+    build.gpu(0, (300, 310), args='{"name": "no graph"}')
+    asked = "range count gpu_span_total_ns gpu_ops_ns gpu_ops launches host_total_ns"
+    assert told(build.con, "ranges", asked, kind="graph") == [
+        ("attention", 2, 70, 30, 4, 2, None),
+        ("attention (backward)", 2, 16, 16, 2, 2, None),
+    ]
+    assert told(build.con, "ranges", asked, kind="nvtx") == []

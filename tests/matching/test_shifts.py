@@ -22,8 +22,8 @@ def _calls(start: Ints, noise: Ints) -> Calls:
     return Calls(
         call_id=turn, rank=zero, source=zero, label=zero, op=turn % 2, size=8 + 8 * (turn % 4 == 3),
         dtype=zero, seq=none, peer=none, peer_number=none, step=none, stream=zero, thread=none,
-        kernel=none, on_gpu=zero == 0, computing=zero > 0, waited=zero > 0, root=none, start=start,
-        end=start + 500 + noise, origin_ns=0,
+        kernel=none, captured=zero > 0, on_gpu=zero == 0, computing=zero > 0, waited=zero > 0,
+        root=none, start=start, end=start + 500 + noise, origin_ns=0,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ VALUES = st.sampled_from(
 ARGS = st.dictionaries(
     st.sampled_from(
         ["device", "context", "stream", "correlation", "bytes", "kind", "graph node id",
+         "graph id", "original_stream",
          "In msg nelems", "Out msg nelems", "Group size", "Process Group Name", "Seq", "Dst Rank",
          "Process Group Description", "Process Group Ranks", "Src Rank", "In msg size",
          "Out msg size", "Input Dims", "Input type", "Sequence number", "Bytes", "Addr",

@@ -23,7 +23,7 @@
 -- column: note VARCHAR | what the trace hides; NULL if nothing
 -- main: rank, call, graph, ops_per_launch, launches, device_ns, span_p50_ns, idle_in_span_ns, call_p50_ns, note
 -- order: device_ns DESC NULLS LAST, rank, device, call, graph, ops_per_launch
--- caveat: the trace does not say which operator or range an op inside a graph belongs to: the host issued it when the graph was captured.
+-- caveat: what an op inside a graph belongs to only its annotations tell: ranges -p kind=graph.
 -- caveat: nsys with --cuda-graph-trace=graph (its default) records a graph as one span named 'CUDA graph': kernels and collectives inside are not in the trace.
 WITH graph_calls AS MATERIALIZED (
     SELECT rank, op_id, name, duration_ns

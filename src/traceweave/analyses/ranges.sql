@@ -2,21 +2,21 @@
 -- answers: How long did the GPU work on what each NVTX range or annotation launched?
 -- topic: time
 -- grain: one row per rank, kind and name of a range
--- needs: host_ops
 -- within: rank
 -- param: kind VARCHAR = 'any' | which ranges
 -- choice: kind 'any' | NVTX ranges and annotations
 -- choice: kind 'nvtx' | NVTX ranges
 -- choice: kind 'annotation' | annotations of the PyTorch profiler (record_function, optimizer steps, ProfilerStep)
+-- choice: kind 'graph' | annotations of CUDA graphs (torch.cuda.graph_annotations)
 -- choice: kind 'op' | PyTorch operators
 -- choice: kind 'python' | Python functions
 -- param: step BIGINT = NULL | only ranges that began in this step; NULL: all
 -- column: rank INTEGER | global rank; NULL for a process that is not a rank
--- column: kind VARCHAR | 'nvtx', 'annotation', 'op' or 'python'
+-- column: kind VARCHAR | 'nvtx', 'annotation', 'graph', 'op' or 'python'
 -- column: domain VARCHAR | NVTX domain; NULL for the default one and for other kinds
 -- column: range VARCHAR | name; the numbers that emit_nvtx appends (seq, op_id, sizes) are not part of it
--- column: count BIGINT | ranges
--- column: host_total_ns BIGINT | sum of their durations on the host
+-- column: count BIGINT | ranges; of graphs, replays
+-- column: host_total_ns BIGINT | sum of their durations on the host; NULL of graphs, as these
 -- column: host_min_ns BIGINT | shortest
 -- column: host_p50_ns BIGINT | median
 -- column: host_max_ns BIGINT | longest
@@ -123,6 +123,19 @@ projected AS (
     WINDOW inside AS (
         PARTITION BY rank_key, pid, tid ORDER BY at_ns RANGE BETWEEN CURRENT ROW AND length_ns FOLLOWING
     )
+    UNION ALL BY NAME
+    SELECT
+        rank, 'graph' AS kind, range, max(start_ns + duration_ns) - min(start_ns) AS gpu_span_ns, sum(duration_ns) AS gpu_ops_ns,
+        count(*) AS gpu_ops, count(DISTINCT launch_op_id) AS launches
+    FROM (
+        SELECT
+            rank, launch_op_id, start_local_ns AS start_ns, duration_ns,
+            args ->> 'name' || coalesce(' (' || (args ->> 'autograd_phase') || ')', '') AS range
+        FROM gpu_ops
+        WHERE graph_node IS NOT NULL AND {{ param('kind') }} IN ('graph', 'any') AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
+    )
+    WHERE range IS NOT NULL
+    GROUP BY rank, launch_op_id, range
 )
 SELECT
     rank,
@@ -135,7 +148,7 @@ SELECT
     tw_percentile(duration_ns, 0.5) AS host_p50_ns,
     max(duration_ns) AS host_max_ns,
     count(gpu_span_ns) AS with_gpu,
-    CAST(coalesce(sum(CASE WHEN gpu_span_ns IS NOT NULL THEN duration_ns END), 0) AS BIGINT) AS with_gpu_host_ns,
+    CAST(CASE WHEN kind <> 'graph' THEN coalesce(sum(CASE WHEN gpu_span_ns IS NOT NULL THEN duration_ns END), 0) END AS BIGINT) AS with_gpu_host_ns,
     CAST(sum(gpu_span_ns) AS BIGINT) AS gpu_span_total_ns,
     min(gpu_span_ns) AS gpu_span_min_ns,
     tw_percentile(gpu_span_ns, 0.5) AS gpu_span_p50_ns,

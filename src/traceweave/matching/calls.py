@@ -72,6 +72,8 @@ class Calls:
     """The thread that a host backend ran it on; -1 of others."""
     kernel: Ints
     """Name and grid of the kernel, as a code, of calls that no group is named for."""
+    captured: Flags
+    """A CUDA graph replays it: it has no number."""
     on_gpu: Flags
     computing: Flags
     """Its stream also runs kernels that compute; told only of calls that no group is named for."""
@@ -158,6 +160,7 @@ SELECT
     coalesce({STREAM_SQL}, -1) AS stream,
     CASE WHEN {STREAM_SQL} IS NULL THEN coalesce(k.stream, -1) ELSE -1 END AS thread,
     coalesce(n.code, -1) AS kernel,
+    k.evidence = 'capture' AS captured,
     k.gpu_op_id IS NOT NULL OR k.evidence <> 'host op' AS on_gpu,
     m.rank IS NOT NULL AS computing,
     k.receive_op_id IS NOT NULL
@@ -190,8 +193,12 @@ def read_calls(con: duckdb.DuckDBPyConnection) -> Calls:
     columns = con.execute(
         _CALLS_SQL, {"ops": list(OPS), "own_size": list(OWN_SIZE), "origin": origin}
     ).fetchnumpy()
-    on_gpu, computing, waited = (
-        np.asarray(columns.pop(name), np.bool_) for name in ("on_gpu", "computing", "waited")
+    captured, on_gpu, computing, waited = (
+        np.asarray(columns.pop(name), np.bool_)
+        for name in ("captured", "on_gpu", "computing", "waited")
     )
     numbers = {name: np.asarray(column, np.int64) for name, column in columns.items()}
-    return Calls(**numbers, on_gpu=on_gpu, computing=computing, waited=waited, origin_ns=origin)
+    return Calls(
+        **numbers, captured=captured, on_gpu=on_gpu, computing=computing, waited=waited,
+        origin_ns=origin,
+    )  # fmt: skip

@@ -81,15 +81,17 @@ def _match_group(
     if group.size == 1:
         matches.accept(index, first + np.arange(len(index)), "order")
         return
-    seq = calls.seq[index]
-    numbered = np.unique(calls.rank[index][seq >= 0])
-    bare = np.unique(calls.rank[index][seq < 0])
+    has_seq, captured = calls.seq[index] >= 0, calls.captured[index]
+    numbered = np.unique(calls.rank[index[has_seq]])
+    bare = index[~has_seq & ~captured]
     # ranks that never count were recorded by another profiler, or an older one
-    if len(numbered) and not len(np.setdiff1d(bare, numbered)):
-        _match_by_seq(calls, index[seq >= 0], first, matches)
-        matches.refuse(index[seq < 0], NO_SEQ)
-    else:
+    if len(np.setdiff1d(calls.rank[bare], numbered)) or not len(numbered):
         match_by_order(calls, index, same_clock, matches)
+        return
+    _match_by_seq(calls, index[has_seq], first, matches)
+    matches.refuse(bare, NO_SEQ)
+    if np.any(captured):
+        match_by_order(calls, index[captured], same_clock, matches)
 
 
 def _accept_messages(calls: Calls, messages: Messages, matches: Matches) -> None:

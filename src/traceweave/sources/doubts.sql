@@ -116,7 +116,7 @@ no_metadata AS (
     SEMI JOIN launched AS l ON l.op_id = c.gpu_op_id
     SEMI JOIN new_gpu_ops AS g ON g.op_id = c.gpu_op_id AND starts_with(g.name, 'nccl')
     GROUP BY rank
-    HAVING bool_or(evidence = 'name') AND bool_or(evidence = 'metadata')
+    HAVING bool_or(evidence = 'name') AND bool_or(evidence IN ('metadata', 'capture'))
 )
 FROM lost_records
 UNION ALL BY NAME FROM overrunning

@@ -34,7 +34,7 @@ CREATE OR REPLACE TEMP TABLE new_collective_calls (
     peer INTEGER,
     root_place INTEGER,                                -- root of a broadcast, reduce, gather or scatter, as its number in the group
     stream BIGINT, start_local_ns BIGINT, duration_ns BIGINT,
-    evidence VARCHAR                                   -- 'metadata', 'nvtx', 'host op', 'name'
+    evidence VARCHAR                                   -- 'metadata', 'capture', 'nvtx', 'host op', 'name'
 );
 
 -- The processes that are ranks, as model.Process has them. Written by derive.py.

@@ -27,7 +27,7 @@ END;
 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
 WITH kernels AS (
-    SELECT source_of(g.op_id) AS source_id, g.rank, g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, g.launch_op_id, l.tid, l.start_local_ns AS launched_ns
+    SELECT source_of(g.op_id) AS source_id, g.rank, g.op_id, g.name, g.stream, g.start_local_ns, g.duration_ns, g.args, g.graph_node, g.launch_op_id, l.tid, l.start_local_ns AS launched_ns
     FROM new_gpu_ops AS g
     JOIN classified AS c USING (kind, name)
     LEFT JOIN new_host_ops AS l ON l.op_id = g.launch_op_id
@@ -42,7 +42,7 @@ announcements AS (
     FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) IN ('device', 'host')
 )
 SELECT
-    k.source_id, k.rank, k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns, k.launch_op_id,
+    k.source_id, k.rank, k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns, k.graph_node, k.launch_op_id,
     CASE WHEN k.launched_ns <= i.end_local_ns THEN i.op_id END AS issuer_id,
     CASE WHEN k.launched_ns <= n.end_local_ns THEN n.name END AS announced,
     CASE WHEN k.launched_ns <= n.end_local_ns THEN n.args END AS announced_args,

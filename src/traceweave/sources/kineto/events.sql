@@ -37,7 +37,8 @@ WITH parsed AS (
         d.kind AS of_category,
         json_transform(s.args, '{
             "device": "VARCHAR", "context": "VARCHAR", "stream": "VARCHAR", "correlation": "VARCHAR", "bytes": "VARCHAR",
-            "kind": "VARCHAR", "graph node id": "VARCHAR", "direction": "VARCHAR", "size": "VARCHAR"
+            "kind": "VARCHAR", "graph node id": "VARCHAR", "direction": "VARCHAR", "size": "VARCHAR",
+            "original_stream": "VARCHAR", "graph id": "VARCHAR"
         }') AS a
     FROM spans AS s JOIN device_categories AS d ON s.cat = d.cat
 )
@@ -56,7 +57,8 @@ SELECT
     coalesce(name, '') AS name,
     coalesce(TRY_CAST(a.device AS INTEGER), TRY_CAST(pid AS INTEGER)) AS device,
     TRY_CAST(a.context AS BIGINT) AS context,
-    coalesce(TRY_CAST(a.stream AS BIGINT), TRY_CAST(tid AS BIGINT), TRY_CAST(regexp_extract(tid, '\d+$') AS BIGINT)) AS stream,
+    -- torch may show what a CUDA graph replays on another lane than the stream that it ran on
+    coalesce(TRY_CAST(a.original_stream AS BIGINT), TRY_CAST(a.stream AS BIGINT), TRY_CAST(tid AS BIGINT), TRY_CAST(regexp_extract(tid, '\d+$') AS BIGINT)) AS stream,
     start_ns AS start_local_ns,
     duration_ns,
     nullif(TRY_CAST(a.correlation AS BIGINT), 0) AS correlation,
@@ -66,7 +68,12 @@ SELECT
         WHEN a.direction IS NOT NULL THEN nullif(regexp_replace(a.direction, '^([HD])\w+_TO_([HD])\w+$', '\1to\2'), a.direction)
         ELSE nullif(regexp_extract(name || ' ' || coalesce(a.kind, ''), '\b([HDPA]to[HDPA])\b', 1), '')
     END AS copy_kind,
-    nullif(TRY_CAST(a."graph node id" AS BIGINT), 0) AS graph_node,
+    -- CUPTI's number of a node begins with that of its graph; where it does not, nodes count from 0 in each
+    CASE
+        WHEN TRY_CAST(a."graph id" AS INTEGER) > 0 AND TRY_CAST(a."graph node id" AS UINTEGER) IS NOT NULL
+            THEN TRY_CAST(a."graph id" AS INTEGER)::BIGINT * 4294967296 + TRY_CAST(a."graph node id" AS UINTEGER)
+        ELSE nullif(TRY_CAST(a."graph node id" AS BIGINT), 0)
+    END AS graph_node,
     args
 FROM parsed;
 

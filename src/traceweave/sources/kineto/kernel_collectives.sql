@@ -27,7 +27,8 @@ SELECT
     coalesce(g.ranks, TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[]), o.ranks) AS group_ranks,
     coalesce(g.size, k.group_size, len(TRY_CAST(k.keys."Process Group Ranks" AS INTEGER[])), len(o.ranks)) AS group_size,
     NULL AS comm_id,
-    call_number(k.keys) AS seq,
+    -- of what a CUDA graph replays each replay states the number that it had when it was captured
+    CASE WHEN k.graph_node IS NULL THEN call_number(k.keys) END AS seq,
     k.dtype,
     CASE
         WHEN k.message_bytes IS NOT NULL THEN k.message_bytes
@@ -42,7 +43,11 @@ SELECT
     k.stream,
     k.start_local_ns,
     k.duration_ns,
-    CASE WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata' WHEN k.announced IS NOT NULL THEN 'host op' ELSE 'name' END AS evidence
+    CASE
+        WHEN k.keys."Collective name" IS NOT NULL THEN CASE WHEN k.graph_node IS NULL THEN 'metadata' ELSE 'capture' END
+        WHEN k.announced IS NOT NULL THEN 'host op'
+        ELSE 'name'
+    END AS evidence
 FROM named AS k
 JOIN new_source AS s ON s.rank = k.rank
 LEFT JOIN known_groups AS g ON g.rank = k.rank AND g.name = k.group_name

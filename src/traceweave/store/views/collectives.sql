@@ -3,7 +3,7 @@
 -- column: collective_id BIGINT | the same value on all ranks of one instance; NULL if unmatched
 -- column: group_id INTEGER | process group
 -- column: op VARCHAR | all_reduce, all_gather, reduce_scatter, all_to_all, dispatch, combine, broadcast, reduce, gather, scatter, send, recv, barrier or unknown
--- column: seq BIGINT | sequence number in the group, from the trace
+-- column: seq BIGINT | sequence number in the group, from the trace; NULL of replays of a CUDA graph
 -- column: dtype VARCHAR | element type as the trace names it
 -- column: bytes BIGINT | size S as nccl-tests defines it (the whole buffer); NULL if the trace does not say
 -- column: start_ns BIGINT | start, common clock
@@ -19,7 +19,7 @@
 -- column: call_id BIGINT | unique per row
 -- column: peer INTEGER | the other rank of a send or recv
 -- column: root INTEGER | of a broadcast, reduce, gather or scatter: the rank that all receive from, or send to, as the trace says; NULL if it does not, or not all members of the group are known
--- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'nvtx', 'host op' or 'name'
+-- column: evidence VARCHAR | evidence that this is a collective: 'metadata', 'capture' (annotation of a CUDA graph), 'nvtx', 'host op' or 'name'
 -- column: inferred VARCHAR | which columns rest on other files or ranks, and how: 'group, seq by flight recorder', 'peer by communicator'; NULL: the rank's own trace states all. group_id and collective_id are always of all ranks
 -- column: stated_ns BIGINT | the length that the rank's own trace states: duration_ns, but of a send or recv of gloo until somebody had waited for it
 CREATE VIEW collectives AS
