@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.marks import nightly
 from tests.rewritten import rewritten
 from traceweave.cli import main
 from traceweave.cli.ingest import read_and_tell
@@ -130,6 +131,7 @@ def test_ingest_says_what_the_first_steps_show_before_what_all_do(
     assert all(line.startswith("  ") for line in block[:-1])
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_long")
 def test_on_a_terminal_a_look_is_no_wider_and_in_the_browser_it_has_no_colours(
     fixtures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.marks import at_once
 from traceweave.sources import kineto
 from traceweave.sources.kineto import first_steps, reader
 from traceweave.sources.kineto.reader import stage_events
@@ -103,9 +104,10 @@ def test_what_is_loaded_is_what_began_or_was_launched_before(
     }
 
 
-def test_of_the_text_only_late_events_are_left_out(fixtures: Path) -> None:
+@pytest.mark.parametrize("ranks", at_once(["rank0*", "rank[1-9]*"], "rank0*"))
+def test_of_the_text_only_late_events_are_left_out(fixtures: Path, ranks: str) -> None:
     """All that is left is whole, and the ends are as they were."""
-    for path in sorted(fixtures.glob("*/rank*.json.gz")):
+    for path in sorted(fixtures.glob(f"*/{ranks}.json.gz")):
         if len(list(kineto.steps(trace_of(path)))) < 4:
             continue
         beginning = beginning_of(path)
