@@ -61,6 +61,40 @@ def factors(
     return factor
 
 
+def divided(
+    values: Ints, of_thing: Ints, of_owner: Ints, step: Ints, stretch: Ints, shared: Ints
+) -> Floats:
+    """Return the factor of each row where each thing is divided evenly, step by step, among the
+    owners of the same number in `shared` that have it in any step: by turns they have it at all.
+
+    What an owner has nothing of in a step makes longer what it has in the same stretch, or step.
+    """
+    of_thing, things = numbered(of_thing)
+    of_step, steps = numbered(step)
+    of_stretch, _ = numbered(of_step * (int(stretch.max(initial=0)) + 1) + stretch)
+    owners, mates = len(shared), shared[:, None] == shared
+    cell = (of_thing * steps + of_step) * owners + of_owner
+    own = np.bincount(cell, values, minlength=things * steps * owners)
+    own = own.reshape(things, steps, owners)
+    has: Flags = np.sum(own > 0, axis=1) > 0
+    number = np.maximum(has @ mates.astype(np.int64), 1)
+    evenly = own @ mates.astype(np.float64) / number[:, None, :]
+    factor: Floats = np.where(own > 0, evenly / np.maximum(own, 1e-9), 1)[
+        of_thing, of_step, of_owner
+    ]
+    missing: Flags = (own == 0) & (evenly > 0) & has[:, None, :]
+    for owner in np.unique(np.nonzero(missing)[2]).tolist():
+        lacks = (has[:, owner, None] & (own[:, :, owner] == 0))[of_thing, of_step]
+        given = values * (lacks & mates[of_owner, owner]) / number[of_thing, of_owner]
+        mine = of_owner == owner
+        for place in (of_stretch, of_step):
+            kept = np.bincount(place[mine], values[mine] * factor[mine], minlength=len(given))
+            more = np.bincount(place, given, minlength=len(given))
+            factor[mine] *= (1 + more / np.maximum(kept, 1e-9))[place[mine]]
+            given = np.where(kept[place] > 0, 0, given)
+    return factor
+
+
 def places(of_thing: Ints, of_owner: Ints, step: Ints, start: Ints) -> Ints:
     """Return the place of each among what is the same thing of one owner and step, from 0."""
     keys = np.stack([of_thing, of_owner, step])
