@@ -140,7 +140,7 @@ SELECT
                 WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
         END, '')
     END AS title,
-    CASE WHEN late_rank IS NOT NULL THEN [late_rank] ELSE late_ranks END AS ranks,
+    CASE WHEN late_rank IS NOT NULL THEN [late_rank] ELSE CAST(late_ranks AS INTEGER[]) END AS ranks,
     cost_ns,
     CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE

@@ -53,7 +53,7 @@ work AS (
 ),
 told AS (
     SELECT
-        list(CAST(w.rank AS BIGINT) ORDER BY w.rank) AS doing,
+        list(w.rank ORDER BY w.rank) AS doing,
         -- of ranks that do it beside others that do not, the longest holds these up
         CASE WHEN len(doing) < (SELECT count(DISTINCT rank) FROM backwards) THEN doing END AS some_ranks,
         sum(w.time_ns) / any_value(s.windows) AS mean_ns,
