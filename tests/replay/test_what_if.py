@@ -153,6 +153,16 @@ def test_what_ranks_do_unequally_often_can_be_divided_evenly(
     assert predicted(model, "kind=compute like=mean")[0] == pytest.approx(50 / 3 + 10, abs=0.01)
 
 
+# what was wrong: two ranks with slow loaders were like each other, and nothing was gained
+def test_ranks_that_are_named_are_to_be_like_others(empty_run: duckdb.DuckDBPyConnection) -> None:
+    # ranks 1 and 2 run A three times, 10 each, rank 0 once; then R takes 10
+    model = two_steps(
+        empty_run, lambda _, rank: [("A", 10 * (n + 1)) for n in range(3 if rank else 1)]
+    )
+    assert predicted(model, "rank=1,2 kind=compute like=fastest")[0] == 20
+    assert predicted(model, "kind=compute like=fastest")[0] == 40
+
+
 @nightly
 def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
     empty_run: duckdb.DuckDBPyConnection,

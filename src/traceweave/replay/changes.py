@@ -408,7 +408,10 @@ class Changer:
             stretch = self._stretches(who)[rows]
             each = divided(old[rows], in_any, of_owner, self.step[rows], stretch, stages)
             return rows, each
-        compared = factors(old[rows], of_thing, of_owner, like, stages)
+        to_change: Flags | None = None
+        if kind in AS_A_WHOLE and s.ranks is not None and not set(self.graph.ranks) <= s.ranks:
+            to_change = np.isin(np.unique(who), list(s.ranks))
+        compared = factors(old[rows], of_thing, of_owner, like, stages, to_change)
         alone = np.isnan(compared)[of_thing, of_owner]
         if like == "mean" or s.steps is not None:
             factor = compared[of_thing, of_owner]

@@ -26,14 +26,20 @@ _QUANTILES = {"median": 0.5, "fastest": 0.0}
 
 
 def factors(
-    values: Ints, of_thing: Ints, of_owner: Ints, like: str, shared: Ints | None = None
+    values: Ints,
+    of_thing: Ints,
+    of_owner: Ints,
+    like: str,
+    shared: Ints | None = None,
+    named: Flags | None = None,
 ) -> Floats:
     """Return for each thing and owner the factor that makes what the owner takes that of its peers;
     NaN: nobody else has it as often, which may be never.
 
     The same thing is compared among owners that have it as often; among those that have it at all,
     where the owners of each number in `shared` share their work. Nobody becomes slower by being
-    like others, unless the same work is divided evenly.
+    like others, unless the same work is divided evenly. Owners that are `named` are to be like
+    others: what only they have as often nobody else has.
     """
     summary = _SUMMARIES[like]
     things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
@@ -52,7 +58,7 @@ def factors(
     for row in range(things):
         for one in np.unique(alike[row]).tolist():
             peers = np.flatnonzero(alike[row] == one)
-            if len(peers) > 1:
+            if len(peers) > 1 and (named is None or not named[peers].all()):
                 taken = total[row, peers]
                 factor[row, peers] = np.where(
                     taken > 0, summary(taken) / np.maximum(taken, 1e-9), 1

@@ -172,6 +172,7 @@ SELECT
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
         WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
+        WHEN late_ranks IS NOT NULL AND cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', most_for)
         WHEN late_ranks IS NOT NULL THEN format('See what {} have in common (host, storage, network, cores), and what they do more: rank_difference -p rank={}, gaps', most_for, late_ranks[1])
         WHEN is_uneven AND is_same THEN CASE WHEN has_gpu THEN 'Compare clock rates, power and temperature of the GPUs' ELSE 'Look for other load on their CPU cores, such as each other' END || '; else for work that values decide, not sizes (experts, sparsity, packed sequences). Fewer synchronizing collectives'
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
