@@ -46,11 +46,12 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
 
 
 # what was wrong: to look for other load on its cores, where its gradients have hooks
-@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("inside", ["", "aten::add_", "FSDP::post_backward"])
 def test_time_of_autograd_in_no_operator_is_that_of_hooks(
-    empty_run: duckdb.DuckDBPyConnection, inside: bool
+    empty_run: duckdb.DuckDBPyConnection, inside: str
 ) -> None:
-    """Rank 1 is 40 ms in the accumulation of a gradient, rank 0 for 2, or in an operator there."""
+    """Rank 1 is 40 ms in the accumulation of a gradient, rank 0 for 2, or in an operator there, or
+    in a hook of FSDP, which all have."""
     build = Builder(empty_run)
     build.world(2)
     for step in range(6):
@@ -61,7 +62,8 @@ def test_time_of_autograd_in_no_operator_is_that_of_hooks(
             name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
             node = build.host(rank, span, name, step=step)
             if inside:
-                build.host(rank, span, "aten::add_", depth=1, step=step, parent_id=node)
+                kind = "annotation" if inside.startswith("FSDP") else "op"
+                build.host(rank, span, inside, kind, depth=1, step=step, parent_id=node)
         end = _sum(build, step, asked)
         for rank in range(2):
             build.step(rank, step, (at, at + 100 * MS))
