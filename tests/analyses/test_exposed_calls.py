@@ -4,6 +4,7 @@ import duckdb
 
 from tests.analyses.builders import Builder, unchanging
 from tests.cases import cases
+from tests.conftest import Recorded
 from tests.marks import first_at_once
 from traceweave.analyses import shared_rows
 
@@ -65,3 +66,11 @@ def test_what_is_gathered_may_be_no_shard(
     with unchanging(build.con):
         calls = shared_rows(build.con, "exposed_calls").filter("rank = 0").order("call_id")
         assert [use for (use,) in calls.select("use").fetchall()] == uses
+
+
+# what was wrong: of 150 metrics summed up one by one, "DDP transfers", and larger buckets advised
+def test_sums_beside_the_gradients_of_a_ddp_are_none_of_its_own(recorded: Recorded) -> None:
+    """Each step ends with the sum of the loss, 4 bytes of each of four ranks in four steps."""
+    calls = shared_rows(recorded("ddp_gloo_4ranks").con, "exposed_calls")
+    sums = calls.filter("op = 'all_reduce'").aggregate("use, min(bytes), count(*)").fetchall()
+    assert sorted(sums) == [("ddp", 295_296, 64), ("unknown", 4, 16)]

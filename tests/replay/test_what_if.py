@@ -126,6 +126,19 @@ def test_steps_that_are_named_are_compared_one_by_one(
     assert predicted(model, "step=1-2 rank=0,1 kind=compute like=mean")[0] == 30
 
 
+# what was wrong: 3.6 of 37 ms of waiting, as work that one rank of three had in a step, by turns,
+# was divided among the ranks that had it in that step
+def test_what_ranks_do_by_turns_is_divided_evenly(empty_run: duckdb.DuckDBPyConnection) -> None:
+    # all take 10 for A; rank 1 takes 20 for B in step 1, rank 0 in step 2; then R takes 10
+    turn = {1: 1, 2: 0}
+    model = two_steps(
+        empty_run, lambda step, rank: [("A", 10)] + [("B", 30)] * (rank == turn[step])
+    )
+    # B is divided by two: rank 2 never has it
+    assert predicted(model, "step=1-2 kind=compute like=mean")[0] == 30
+    assert predicted(model, "step=1 kind=compute like=mean")[0] == 40
+
+
 @nightly
 def test_what_ranks_do_unequally_often_can_be_divided_evenly(
     empty_run: duckdb.DuckDBPyConnection,
@@ -138,6 +151,16 @@ def test_what_ranks_do_unequally_often_can_be_divided_evenly(
     assert predicted(model, "rank=1 kind=compute like=median")[0] == 20
     # 50 of work in three parts
     assert predicted(model, "kind=compute like=mean")[0] == pytest.approx(50 / 3 + 10, abs=0.01)
+
+
+# what was wrong: two ranks with slow loaders were like each other, and nothing was gained
+def test_ranks_that_are_named_are_to_be_like_others(empty_run: duckdb.DuckDBPyConnection) -> None:
+    # ranks 1 and 2 run A three times, 10 each, rank 0 once; then R takes 10
+    model = two_steps(
+        empty_run, lambda _, rank: [("A", 10 * (n + 1)) for n in range(3 if rank else 1)]
+    )
+    assert predicted(model, "rank=1,2 kind=compute like=fastest")[0] == 20
+    assert predicted(model, "kind=compute like=fastest")[0] == 40
 
 
 @nightly

@@ -39,3 +39,23 @@ def test_a_function_is_recorded_where_operators_are(
         at = span[1]
     found = found_by(build.con, "recomputation", replay_ops=0)
     assert [row["cost_ns"] for row in found.values()] == ([again * US] if again else [])
+
+
+# what was wrong: of one rank in two half of what it takes, said of each step, and no rank
+@pytest.mark.parametrize("ranks", [[1], [0, 1]])
+def test_ranks_that_alone_compute_again_are_named(
+    empty_run: duckdb.DuckDBPyConnection, ranks: list[int]
+) -> None:
+    """In a backward of 800 us a product of 300 us runs again, on one rank of two or on both."""
+    build = Builder(empty_run)
+    build.world(2)
+    for rank in (0, 1):
+        build.step(rank, 1, (0, 1000 * US))
+        node = build.host(rank, (100 * US, 900 * US), f"{EVALUATES}MmBackward0", step=1)
+        own = build.host(rank, (100 * US, 900 * US), "MmBackward0", depth=1, step=1, parent_id=node)
+        if rank in ranks:
+            again = (200 * US, 500 * US)
+            build.host(rank, again, "aten::mm", depth=2, step=1, parent_id=own, sequence=5)
+    found = found_by(build.con, "recomputation", replay_ops=0)["recomputation"]
+    assert found["cost_ns"] == 300 * US
+    assert found["ranks"] == ([1] if ranks == [1] else None)

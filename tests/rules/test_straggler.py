@@ -45,6 +45,37 @@ def test_what_no_other_rank_does_can_be_left_out(empty_run: duckdb.DuckDBPyConne
     assert found["advice"].startswith("Most ranks do not do this: on rank 1 leave it out")
 
 
+# what was wrong: to look for other load on its cores, where its gradients have hooks
+@pytest.mark.parametrize("inside", ["", "aten::add_", "FSDP::post_backward"])
+def test_time_of_autograd_in_no_operator_is_that_of_hooks(
+    empty_run: duckdb.DuckDBPyConnection, inside: str
+) -> None:
+    """Rank 1 is 40 ms in the accumulation of a gradient, rank 0 for 2, or in an operator there, or
+    in a hook of FSDP, which all have."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(6):
+        at, asked = step * 100 * MS, {}
+        for rank, lasts in ((0, 2), (1, 40)):
+            asked[rank] = at + (10 + lasts) * MS
+            span = (at + 10 * MS, asked[rank])
+            name = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+            node = build.host(rank, span, name, step=step)
+            if inside:
+                kind = "annotation" if inside.startswith("FSDP") else "op"
+                build.host(rank, span, inside, kind, depth=1, step=step, parent_id=node)
+        end = _sum(build, step, asked)
+        for rank in range(2):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, at + 10 * MS), "aten::mm", step=step)
+            build.host(rank, (end, at + 100 * MS), "aten::mul", step=step)
+    found = found_by(build.con, "straggler", replay_ops=0)["straggler"]
+    start = "Look for other load on its CPU cores"
+    if not inside:
+        start = "Look for gradient hooks in Python on rank 1 (register_hook)"
+    assert found["advice"].startswith(start)
+
+
 # what was wrong: nobody was slow, as more of the lateness was that a sum had ended later
 def test_what_it_computes_longer_counts_beside_a_sum_that_ended_later(
     empty_run: duckdb.DuckDBPyConnection,

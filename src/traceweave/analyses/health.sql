@@ -137,12 +137,13 @@ rows AS (
             WHEN s.instances = 0 THEN 'no collective seen on two ranks'
             WHEN l.rank IS NULL AND e.staged_ns > 0 THEN 'stages wait for each other: see pipeline'
             WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
+            WHEN g.ranks IS NOT NULL THEN format('per {} for rank {} alone; {} are late together', t.unit, l.rank, tw_ranks(g.ranks))
             WHEN coalesce(l.chance > {{ param('straggler_chance') }}, TRUE) THEN format('per {} for rank {}, maybe by chance', t.unit, l.rank)
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns / m.length_ns))
                 || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,
         l.rank, NULL, CASE WHEN s.is_unmatched THEN 'matching' WHEN l.rank IS NULL AND e.staged_ns > 0 THEN 'pipeline' ELSE 'stragglers' END
-    FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE LEFT JOIN {{ ref('exposure') }} AS e ON TRUE LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
+    FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE LEFT JOIN {{ ref('late_together') }} AS g ON list_contains(g.ranks, l.rank) LEFT JOIN {{ ref('exposure') }} AS e ON TRUE LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
     WHERE t.comm_ns > 0
     UNION ALL
     SELECT 32, 'longest tail', duration_p99_ns / 1e6, 'ms',

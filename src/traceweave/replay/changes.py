@@ -19,7 +19,15 @@ from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
 from traceweave.replay.latencies import latencies
-from traceweave.replay.likeness import AS_A_WHOLE, Work, factors, in_steps, numbered, one_by_one
+from traceweave.replay.likeness import (
+    AS_A_WHOLE,
+    Work,
+    divided,
+    factors,
+    in_steps,
+    numbered,
+    one_by_one,
+)
 from traceweave.replay.nodes import (
     ARRIVAL,
     CALL,
@@ -374,15 +382,18 @@ class Changer:
             # a call is the same whether or not it found anything to wait for
             sort: Ints = np.where(nodes.sort[rows] == ENTER, CALL, nodes.sort[rows])
             thing, who = name * 16 + sort, nodes.rank[rows]
+        in_any = thing
         if s.steps is not None:
             # one by one: ranks that are late by turns are alike in all of them together
             named = np.isin(self.step[rows], list(s.steps))
             rows, thing, who = rows[named], thing[named], who[named]
+            in_any = thing
             of_step, steps = numbered(self.step[rows])
             thing = numbered(thing)[0] * steps + of_step
         if s.like == "mean":
             # what is divided is the work of the chosen, and stays the same
-            rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
+            parts = (rows, thing, who, in_any)
+            rows, thing, who, in_any = (part[chosen[rows]] for part in parts)
             if kind in AS_A_WHOLE and s.steps is None:
                 thing = one_by_one(thing, who, self.step[rows], nodes.start[rows])
         wanted = chosen[rows]
@@ -393,7 +404,14 @@ class Changer:
         if like == "mean" and kind in AS_A_WHOLE:
             # the first peer of each stands for its stage
             stages = self._peers(np.unique(who)).argmax(axis=1)
-        compared = factors(old[rows], of_thing, of_owner, like, stages)
+        if stages is not None and s.steps is not None:
+            stretch = self._stretches(who)[rows]
+            each = divided(old[rows], in_any, of_owner, self.step[rows], stretch, stages)
+            return rows, each
+        to_change: Flags | None = None
+        if kind in AS_A_WHOLE and s.ranks is not None and not set(self.graph.ranks) <= s.ranks:
+            to_change = np.isin(np.unique(who), list(s.ranks))
+        compared = factors(old[rows], of_thing, of_owner, like, stages, to_change)
         alone = np.isnan(compared)[of_thing, of_owner]
         if like == "mean" or s.steps is not None:
             factor = compared[of_thing, of_owner]

@@ -26,14 +26,20 @@ _QUANTILES = {"median": 0.5, "fastest": 0.0}
 
 
 def factors(
-    values: Ints, of_thing: Ints, of_owner: Ints, like: str, shared: Ints | None = None
+    values: Ints,
+    of_thing: Ints,
+    of_owner: Ints,
+    like: str,
+    shared: Ints | None = None,
+    named: Flags | None = None,
 ) -> Floats:
     """Return for each thing and owner the factor that makes what the owner takes that of its peers;
     NaN: nobody else has it as often, which may be never.
 
     The same thing is compared among owners that have it as often; among those that have it at all,
     where the owners of each number in `shared` share their work. Nobody becomes slower by being
-    like others, unless the same work is divided evenly.
+    like others, unless the same work is divided evenly. Owners that are `named` are to be like
+    others: what only they have as often nobody else has.
     """
     summary = _SUMMARIES[like]
     things, owners = int(of_thing.max(initial=-1)) + 1, int(of_owner.max(initial=-1)) + 1
@@ -52,12 +58,46 @@ def factors(
     for row in range(things):
         for one in np.unique(alike[row]).tolist():
             peers = np.flatnonzero(alike[row] == one)
-            if len(peers) > 1:
+            if len(peers) > 1 and (named is None or not named[peers].all()):
                 taken = total[row, peers]
                 factor[row, peers] = np.where(
                     taken > 0, summary(taken) / np.maximum(taken, 1e-9), 1
                 )
     np.minimum(factor, 1.0, out=factor)
+    return factor
+
+
+def divided(
+    values: Ints, of_thing: Ints, of_owner: Ints, step: Ints, stretch: Ints, shared: Ints
+) -> Floats:
+    """Return the factor of each row where each thing is divided evenly, step by step, among the
+    owners of the same number in `shared` that have it in any step: by turns they have it at all.
+
+    What an owner has nothing of in a step makes longer what it has in the same stretch, or step.
+    """
+    of_thing, things = numbered(of_thing)
+    of_step, steps = numbered(step)
+    of_stretch, _ = numbered(of_step * (int(stretch.max(initial=0)) + 1) + stretch)
+    owners, mates = len(shared), shared[:, None] == shared
+    cell = (of_thing * steps + of_step) * owners + of_owner
+    own = np.bincount(cell, values, minlength=things * steps * owners)
+    own = own.reshape(things, steps, owners)
+    has: Flags = np.sum(own > 0, axis=1) > 0
+    number = np.maximum(has @ mates.astype(np.int64), 1)
+    evenly = own @ mates.astype(np.float64) / number[:, None, :]
+    factor: Floats = np.where(own > 0, evenly / np.maximum(own, 1e-9), 1)[
+        of_thing, of_step, of_owner
+    ]
+    missing: Flags = (own == 0) & (evenly > 0) & has[:, None, :]
+    for owner in np.unique(np.nonzero(missing)[2]).tolist():
+        lacks = (has[:, owner, None] & (own[:, :, owner] == 0))[of_thing, of_step]
+        given = values * (lacks & mates[of_owner, owner]) / number[of_thing, of_owner]
+        mine = of_owner == owner
+        for place in (of_stretch, of_step):
+            kept = np.bincount(place[mine], values[mine] * factor[mine], minlength=len(given))
+            more = np.bincount(place, given, minlength=len(given))
+            factor[mine] *= (1 + more / np.maximum(kept, 1e-9))[place[mine]]
+            given = np.where(kept[place] > 0, 0, given)
     return factor
 
 

@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in most steps, by more than chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -63,6 +63,10 @@ maybe AS (
     SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * cost_ns > all_ns) AS rank
     FROM (SELECT *, sum(cost_ns) OVER () AS all_ns FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
 ),
+-- nor of turns: those of a slow host or replica, whose compute is not what all could share
+together AS (
+    SELECT tw_ranks(g.ranks) AS who, g.* FROM {{ ref('late_together') }} AS g WHERE NOT EXISTS (FROM told WHERE list_contains(g.ranks, told.rank))
+),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
     SELECT
@@ -72,8 +76,9 @@ late AS (
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
         FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN told USING (rank)
-        LEFT JOIN few AS o ON TRUE CROSS JOIN maybe AS m
-        WHERE s.cause IS NOT NULL AND CASE WHEN o.rank IS NOT NULL THEN s.rank = o.rank AND list_contains(o.steps, s.step) ELSE s.rank = coalesce(m.rank, s.rank) END
+        LEFT JOIN few AS o ON TRUE CROSS JOIN maybe AS m LEFT JOIN together AS g ON TRUE
+        WHERE s.cause IS NOT NULL AND CASE WHEN o.rank IS NOT NULL THEN s.rank = o.rank AND list_contains(o.steps, s.step)
+            WHEN g.ranks IS NOT NULL THEN list_contains(g.ranks, s.rank) ELSE s.rank = coalesce(m.rank, s.rank) END
         GROUP BY s.cause
     )
     WHERE wait_ns > 0
@@ -108,16 +113,21 @@ found AS (
         tw_which_steps(i.steps, t.every) AS which,
         i.does,
         i.compiles,
-        CASE WHEN i.rank IS NULL THEN m.rank END AS maybe,
+        CASE WHEN i.rank IS NULL AND g.ranks IS NULL THEN m.rank END AS maybe,
+        -- where they are given more, that can be divided
+        CASE WHEN i.rank IS NULL AND (l.cause IS DISTINCT FROM 'compute' OR NOT u.is_uneven OR y.is_same) THEN g.ranks END AS late_ranks,
+        CASE WHEN i.rank IS NULL THEN g.who END AS most_for,
+        format('{} of {}', g.steps, tw_many(g.of_steps, s.unit)) AS how_often,
         CASE WHEN 3 * v.excess_ns >= u.wait_ns
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.others_count, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
     FROM {{ ref('turns') }} AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN steps AS t
     CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
-    CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN more AS v ON TRUE
+    CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN together AS g ON TRUE LEFT JOIN more AS v ON TRUE
 )
 SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
+        WHEN late_ranks IS NOT NULL THEN format('R{} keep the others waiting together', most_for[2:])
         WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal calls take longer in turn'
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         WHEN maybe IS NOT NULL THEN format('Ranks wait, most for rank {}, maybe by chance', maybe)
@@ -126,18 +136,21 @@ SELECT
                 WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
         END, '')
     END AS title,
-    CASE WHEN late_rank IS NOT NULL THEN [late_rank] END AS ranks,
+    CASE WHEN late_rank IS NOT NULL THEN [late_rank] ELSE CAST(late_ranks AS INTEGER[]) END AS ranks,
     cost_ns,
     CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
         WHEN late_rank IS NOT NULL AND coalesce(cause NOT IN ('other_group', 'late_end'), TRUE)
             THEN tw_as_others('rank=' || late_rank || CASE WHEN len(late_in) = 1 THEN ' step=' || array_to_string(around, ',') ELSE '' END, cause)
+        WHEN late_rank IS NULL AND late_ranks IS NOT NULL THEN CASE WHEN coalesce(cause NOT IN ('other_group', 'late_end'), TRUE)
+            THEN tw_as_others('rank=' || array_to_string(late_ranks, ','), cause) END
         WHEN late_rank IS NULL AND is_uneven THEN scenario
     END AS scenario,
     CASE WHEN is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
     || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
-    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN maybe IS NOT NULL THEN format(', most for rank {}, which may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
+    || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN most_for IS NOT NULL THEN format(', most for {}: they are late together in {}. ', most_for, how_often)
+        WHEN maybe IS NOT NULL THEN format(', most for rank {}, which may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
     || CASE
         WHEN compiles THEN format('There rank {} compiles code', late_rank)
         WHEN late_rank IS NOT NULL THEN coalesce(does, tw_who_does(format('There rank {}', late_rank), words), 'No cause was found')
@@ -155,6 +168,8 @@ SELECT
     || tw_few(instances, 'collective') AS evidence,
     CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
         WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
+        WHEN late_ranks IS NOT NULL AND cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', most_for)
+        WHEN late_ranks IS NOT NULL THEN format('See what {} have in common (host, storage, network, cores), and what they do more: rank_difference -p rank={}, gaps', most_for, late_ranks[1])
         WHEN is_uneven AND is_same THEN CASE WHEN has_gpu THEN 'Compare clock rates, power and temperature of the GPUs' ELSE 'Look for other load on their CPU cores, such as each other' END || '; else for work that values decide, not sizes (experts, sparsity, packed sequences). Fewer synchronizing collectives'
         WHEN is_uneven THEN 'Balance the work (sequence lengths, experts, shards); fewer synchronizing collectives'
         WHEN is_part AND is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', unit)

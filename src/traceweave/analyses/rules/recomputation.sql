@@ -1,6 +1,6 @@
 -- rule: recomputation | activations computed again
 -- topic: compute
--- finds: Operators recorded for autograd while a backward runs: forward operators that run again there (activation checkpointing). Bound: the compute they are or launch. Never more than info: memory is what it saves. Silent in steps where gradients are differentiated themselves (`create_graph=True`), and where no sequence numbers are recorded.
+-- finds: Operators recorded for autograd while a backward runs: forward operators that run again there (activation checkpointing). Bound: the compute they are or launch, of ranks that do it beside others that do not on the rank where it is most. Never more than info: memory is what it saves. Silent in steps where gradients are differentiated themselves (`create_graph=True`), and where no sequence numbers are recorded.
 -- try: Checkpoint fewer layers, or only what is cheap to run again, where memory allows.
 -- proof: kernels
 -- needs: host_ops
@@ -37,7 +37,7 @@ again AS MATERIALIZED (
     QUALIFY start_ns >= coalesce(max(end_ns) OVER (PARTITION BY rank, thread ORDER BY start_ns, end_ns DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), start_ns)
 ),
 work AS (
-    SELECT a.name, g.duration_ns
+    SELECT a.rank, g.duration_ns
     FROM (
         SELECT rank, step, hash(launch_pid, launch_tid) AS thread, launch_start_local_ns AS start_ns, duration_ns
         FROM gpu_ops
@@ -47,17 +47,29 @@ work AS (
     CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE g.start_ns < a.end_ns AND (g.step IS NOT NULL OR NOT s.has_steps)
     UNION ALL
-    SELECT a.name, a.end_ns - a.start_ns
+    SELECT a.rank, a.end_ns - a.start_ns
     FROM again AS a CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE NOT s.has_gpu AND (a.step IS NOT NULL OR NOT s.has_steps)
+),
+told AS (
+    SELECT
+        list(w.rank ORDER BY w.rank) AS doing,
+        -- of ranks that do it beside others that do not, the longest holds these up
+        CASE WHEN len(doing) < (SELECT count(DISTINCT rank) FROM backwards) THEN doing END AS some_ranks,
+        sum(w.time_ns) / any_value(s.windows) AS mean_ns,
+        max(w.time_ns) * any_value(s.ranks) / any_value(s.windows) AS most_ns
+    FROM (SELECT rank, sum(duration_ns) AS time_ns FROM work GROUP BY rank) AS w CROSS JOIN {{ ref('mean_step') }} AS s
+    HAVING count(*) > 0
 )
 SELECT
-    format('{} computes activations again in its backward', s.each_unit) AS title,
+    CASE WHEN t.some_ranks IS NULL THEN format('{} computes activations again in its backward', s.each_unit)
+        ELSE tw_subject(t.some_ranks, 'computes activations again in its backward, others do not', 'compute activations again in their backward, others do not') END AS title,
     'info' AS severity,
-    sum(w.duration_ns) / any_value(s.windows) AS cost_ns,
-    format('Forward operators run again inside backward: {} of compute per {}, {} of all',
-        tw_time(sum(w.duration_ns) / any_value(s.windows)), any_value(s.unit), tw_percent(sum(w.duration_ns) / any_value(s.windows) / any_value(s.compute_ns))) AS evidence,
-    'Where memory allows, checkpoint fewer layers, or only operators that are cheap to run again (selective activation checkpointing): see memory' AS advice
-FROM work AS w CROSS JOIN {{ ref('mean_step') }} AS s
-GROUP BY s.each_unit
-HAVING count(*) > 0
+    t.some_ranks AS ranks,
+    if(t.some_ranks IS NULL, t.mean_ns, t.most_ns) AS cost_ns,
+    CASE WHEN t.some_ranks IS NULL THEN format('Forward operators run again inside backward: {} of compute per {}, {} of all', tw_time(t.mean_ns), s.unit, tw_percent(t.mean_ns / s.compute_ns))
+        ELSE format('On {} alone forward operators run again inside backward: {} of compute per {}', tw_ranks(t.some_ranks), tw_time(t.most_ns), s.unit)
+            || CASE WHEN len(t.some_ranks) > 1 THEN ' where it is most' ELSE '' END END AS evidence,
+    CASE WHEN t.some_ranks IS NULL THEN 'Where memory allows, checkpoint fewer layers, or only operators that are cheap to run again (selective activation checkpointing): see memory'
+        ELSE 'Checkpoint alike on all ranks, or not where memory allows: the others wait for it' END AS advice
+FROM told AS t CROSS JOIN {{ ref('mean_step') }} AS s

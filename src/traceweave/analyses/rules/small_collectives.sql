@@ -19,7 +19,7 @@ small AS (
     SELECT
         c.op,
         c.group_id,
-        any_value(c.use) AS use,
+        mode(c.use) AS use,
         any_value(f.alpha_ns) AS alpha_ns,
         any_value(f.half_bytes) AS half_bytes,
         any_value(f.is_fitted) AS is_fitted,

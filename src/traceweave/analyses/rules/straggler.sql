@@ -62,6 +62,9 @@ SELECT
         WHEN w.is_more AND d.kind IN ('operator', 'range')
             THEN 'Its calls are more, and longer: leave out or share what only this rank does; else look for other load on its cores'
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
+        -- FSDP has hooks of its own, on all ranks
+        WHEN b.cause = 'compute' AND d.kind = 'operator' AND d.name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) AND NOT EXISTS (FROM tw_range_names WHERE sharding IS NOT NULL)
+            THEN format('Look for gradient hooks in Python on rank {} (register_hook): the time is in none of its operators. Else for other load on its CPU cores', b.rank)
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
         WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
         WHEN b.cause_detail = 'allocator' THEN 'Leave memory for the cache on this rank: it allocates and frees in steps (memory, gaps); its share of the work may be larger'

@@ -5,7 +5,7 @@
 -- param: straggler_factor
 -- param: straggler_chance
 -- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up; where the collective before ended later on it, what is left does
--- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it
+-- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it, and does not come late together with others
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
@@ -53,7 +53,8 @@ SELECT
     coalesce(CASE WHEN b.is_end THEN coalesce(b.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
         AND b.own_ns >= {{ param('min_share') }} * m.step_ns
         AND b.own_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
-    stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE) AS is_straggler,
+    stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE)
+        AND l.rank NOT IN (SELECT unnest(ranks) FROM {{ ref('late_together') }}) AS is_straggler,
     l.* REPLACE (if(stands_out, b.own_ns, l.cost_ns) AS cost_ns, if(stands_out, CAST(round(b.own * l.late_ns) AS BIGINT), l.late_ns) AS late_ns),
     if(stands_out AND b.is_end, b.own_cause, s.cause) AS cause,
     if(stands_out AND b.is_end, b.own_detail, s.cause_detail) AS cause_detail,

@@ -68,6 +68,17 @@ ddp AS (
             WHERE name = 'DistributedDataParallel.forward' OR contains(name, 'distributed::reducer::') OR contains(name, 'distributed.ddp.reducer::')
         ) AS may_be_ddp
 ),
+-- what the thread of the forward pass sums up outside the backward is no gradient of a DDP that reduces its own there (a loss, metrics)
+sums AS MATERIALIZED (
+    SELECT i.call_id
+    FROM (
+        SELECT a.*, k.rank, bool_or(a.asked_by = 'gradient') OVER (PARTITION BY k.rank, k.group_id) AS has_gradients
+        FROM tw_collective_issue() AS a JOIN collectives AS k USING (call_id)
+        WHERE k.op = 'all_reduce'
+    ) AS i
+    SEMI JOIN host_ops AS h ON h.name = 'DistributedDataParallel.forward' AND h.rank = i.rank AND coalesce(h.pid, -1) = i.pid AND coalesce(h.tid, -1) = i.tid
+    WHERE i.has_gradients AND i.asked_by IS NULL
+),
 -- no parameters: whole numbers, and objects, of which the sizes are gathered first
 objects AS MATERIALIZED (
     SELECT call_id
@@ -107,7 +118,7 @@ SELECT
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
-        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
+        WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM sums) THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.rank IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'

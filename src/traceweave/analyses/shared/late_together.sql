@@ -1,0 +1,42 @@
+-- shared: late_together | ranks that come late together, as those of a slow host or of a slow replica do: each alone makes nobody wait
+-- grain: one row; none where there are no such ranks
+-- needs: ref('followed_waits')
+-- param: straggler_chance
+-- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest; not where pipeline stages wait for each other
+-- column: steps BIGINT | steps in which others wait for each of them longer than for any other rank
+-- column: of_steps BIGINT | steps in which any rank waits
+-- column: chance DOUBLE | at most so probable if all ranks are alike: which of them are late the first such step tells, and that the same are in the others is chance
+WITH waits AS MATERIALIZED (
+    SELECT origin AS rank, step, sum(wait_ns) AS wait_ns
+    FROM {{ ref('followed_waits') }}
+    WHERE step IS NOT NULL AND wait_ns > 0 AND NOT EXISTS (FROM {{ ref('exposed_calls') }} WHERE is_staged)
+    GROUP BY origin, step
+),
+members AS (
+    SELECT rank, wait_ns, 2 * wait_ns >= max(wait_ns) OVER () AS is_late
+    FROM (SELECT rank, sum(wait_ns) AS wait_ns FROM waits GROUP BY rank)
+),
+late AS (
+    SELECT
+        list(CAST(rank AS BIGINT) ORDER BY rank) FILTER (is_late) AS ranks,
+        sum(wait_ns) FILTER (is_late) > coalesce(sum(wait_ns) FILTER (NOT is_late), 0) AS is_most
+    FROM members
+),
+tried AS (
+    SELECT w.step, min(w.wait_ns) FILTER (m.is_late) > coalesce(max(w.wait_ns) FILTER (NOT m.is_late), 0) AND count(*) FILTER (m.is_late) = len(any_value(l.ranks)) AS is_theirs
+    FROM waits AS w JOIN members AS m USING (rank) CROSS JOIN late AS l
+    GROUP BY w.step
+),
+counted AS (
+    SELECT count(*) FILTER (is_theirs) AS steps, count(*) AS of_steps FROM tried
+)
+SELECT l.ranks, c.steps, c.of_steps, w.chance
+FROM late AS l CROSS JOIN counted AS c
+CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS n
+CROSS JOIN LATERAL (
+    -- (of_steps over steps) ways to choose the steps, each beyond the first with 1 in (ranks over late ones)
+    SELECT exp(
+        lgamma(c.of_steps + 1) - lgamma(c.steps + 1) - lgamma(c.of_steps - c.steps + 1)
+        - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(l.ranks) + 1) - lgamma(n.ranks - len(l.ranks) + 1))) AS chance
+) AS w
+WHERE len(l.ranks) > 1 AND 2 * len(l.ranks) <= n.ranks AND l.is_most AND c.steps > 1 AND w.chance <= {{ param('straggler_chance') }}
