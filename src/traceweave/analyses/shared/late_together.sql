@@ -1,8 +1,9 @@
 -- shared: late_together | ranks that come late together, as those of a slow host or of a slow replica do: each alone makes nobody wait
 -- grain: one row; none where there are no such ranks
 -- needs: ref('followed_waits')
+-- param: min_share
 -- param: straggler_chance
--- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest; not where pipeline stages wait for each other
+-- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest, min_share of the step; not one after the other, nor where pipeline stages wait for each other
 -- column: steps BIGINT | steps in which others wait for each of them longer than for any other rank
 -- column: of_steps BIGINT | steps in which any rank waits
 -- column: chance DOUBLE | at most so probable if all ranks are alike: which of them are late the first such step tells, and that the same are in the others is chance
@@ -19,8 +20,22 @@ members AS (
 late AS (
     SELECT
         list(CAST(rank AS BIGINT) ORDER BY rank) FILTER (is_late) AS ranks,
-        sum(wait_ns) FILTER (is_late) > coalesce(sum(wait_ns) FILTER (NOT is_late), 0) AS is_most
+        sum(wait_ns) FILTER (is_late) AS late_ns,
+        late_ns > coalesce(sum(wait_ns) FILTER (NOT is_late), 0) AS is_most
     FROM members
+),
+-- what a rank waits for one of them alone, and then for another: those are stragglers, each for itself
+after AS (
+    SELECT coalesce(sum(all_ns - most_ns), 0) AS after_ns
+    FROM (
+        SELECT sum(late_ns) AS all_ns, max(late_ns) AS most_ns
+        FROM (
+            SELECT e.rank, sum(e.late_ns) AS late_ns
+            FROM {{ ref('exposed_calls') }} AS e JOIN members AS m ON m.rank = e.late_rank AND m.is_late
+            GROUP BY e.rank, e.late_rank
+        )
+        GROUP BY rank
+    )
 ),
 tried AS (
     SELECT w.step, min(w.wait_ns) FILTER (m.is_late) > coalesce(max(w.wait_ns) FILTER (NOT m.is_late), 0) AND count(*) FILTER (m.is_late) = len(any_value(l.ranks)) AS is_theirs
@@ -31,7 +46,7 @@ counted AS (
     SELECT count(*) FILTER (is_theirs) AS steps, count(*) AS of_steps FROM tried
 )
 SELECT l.ranks, c.steps, c.of_steps, w.chance
-FROM late AS l CROSS JOIN counted AS c
+FROM late AS l CROSS JOIN counted AS c CROSS JOIN after AS a CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS n
 CROSS JOIN LATERAL (
     -- (of_steps over steps) ways to choose the steps, each beyond the first with 1 in (ranks over late ones)
@@ -39,4 +54,5 @@ CROSS JOIN LATERAL (
         lgamma(c.of_steps + 1) - lgamma(c.steps + 1) - lgamma(c.of_steps - c.steps + 1)
         - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(l.ranks) + 1) - lgamma(n.ranks - len(l.ranks) + 1))) AS chance
 ) AS w
-WHERE len(l.ranks) > 1 AND 2 * len(l.ranks) <= n.ranks AND l.is_most AND c.steps > 1 AND w.chance <= {{ param('straggler_chance') }}
+WHERE len(l.ranks) > 1 AND 2 * len(l.ranks) <= n.ranks AND l.is_most AND c.steps > 1
+    AND l.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND 4 * a.after_ns <= l.late_ns AND w.chance <= {{ param('straggler_chance') }}
