@@ -80,3 +80,12 @@ def test_ops_of_a_graph_are_in_the_ranges_of_its_capture(build: Builder) -> None
         ("attention (backward)", 2, 16, 16, 2, 2, None),
     ]
     assert told(build.con, "ranges", asked, kind="nvtx") == []
+
+
+# what was wrong: one replay as long as the recording
+def test_replays_are_told_apart_where_launches_are_not_recorded(build: Builder) -> None:
+    build.rank(0)
+    for at in (100, 200):
+        build.gpu(0, (at, at + 10), graph_node=3, correlation=at, args='{"name": "attention"}')
+    asked = "range count gpu_span_total_ns launches"
+    assert told(build.con, "ranges", asked, kind="graph") == [("attention", 2, 20, 0)]

@@ -82,6 +82,18 @@ def test_replays_of_a_collective_are_told_apart(
     }  # fmt: skip
 
 
+# what was wrong: in a group of which one rank replayed a graph, and another did not, nothing matched
+def test_replays_of_one_rank_are_the_calls_of_another(
+    traces: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = replayed(traces("tp"), tmp_path / "replayed", {})
+    shutil.copy(traces("tp") / "rank1.json.gz", folder)
+    assert traceweave.ingest(folder, tmp_path / "run.duckdb").ok
+    with traceweave.open(tmp_path / "run.duckdb") as run:
+        found = run.sql("SELECT DISTINCT match, evidence FROM collectives ORDER BY ALL")
+    assert found.to_numpy().tolist() == [["order", "capture"], ["order", "metadata"]]
+
+
 @pytest.mark.parametrize("lanes", [False, True], ids=["as they ran", "on one lane"])
 def test_time_is_divided_as_without_a_graph(
     traces: Callable[[str], Path],

@@ -129,13 +129,14 @@ projected AS (
         count(*) AS gpu_ops, count(DISTINCT launch_op_id) AS launches
     FROM (
         SELECT
-            rank, launch_op_id, start_local_ns AS start_ns, duration_ns,
+            rank, source_id, correlation, launch_op_id, start_local_ns AS start_ns, duration_ns,
             args ->> 'name' || coalesce(' (' || (args ->> 'autograd_phase') || ')', '') AS range
         FROM gpu_ops
         WHERE graph_node IS NOT NULL AND {{ param('kind') }} IN ('graph', 'any') AND ({{ param('step') }} IS NULL OR step = {{ param('step') }})
     )
     WHERE range IS NOT NULL
-    GROUP BY rank, launch_op_id, range
+    -- the ops of a replay have the number of its launch, also where that is not recorded
+    GROUP BY rank, source_id, correlation, launch_op_id, range
 )
 SELECT
     rank,

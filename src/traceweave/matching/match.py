@@ -84,8 +84,11 @@ def _match_group(
     has_seq, captured = calls.seq[index] >= 0, calls.captured[index]
     numbered = np.unique(calls.rank[index[has_seq]])
     bare = index[~has_seq & ~captured]
-    # ranks that never count were recorded by another profiler, or an older one
-    if len(np.setdiff1d(calls.rank[bare], numbered)) or not len(numbered):
+    never = np.setdiff1d(calls.rank[bare], numbered)
+    replaying = np.unique(calls.rank[index[captured]])
+    # ranks that never count were recorded by another profiler, or an older one; where some replay
+    # what others call, the numbers of these go on
+    if len(never) or not len(numbered) or 0 < len(replaying) < len(np.unique(calls.rank[index])):
         match_by_order(calls, index, same_clock, matches)
         return
     _match_by_seq(calls, index[has_seq], first, matches)
