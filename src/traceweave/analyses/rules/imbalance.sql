@@ -65,7 +65,15 @@ maybe AS (
 ),
 -- nor of turns: those of a slow host or replica, whose compute is not what all could share
 together AS (
-    SELECT tw_ranks(g.ranks) AS who, g.* FROM {{ ref('late_together') }} AS g WHERE NOT EXISTS (FROM told WHERE list_contains(g.ranks, told.rank))
+    SELECT
+        g.*,
+        tw_subject(g.ranks, '', 'keep the others waiting together') AS title,
+        CASE WHEN starts_with(title, 'Ranks ') THEN tw_ranks(g.ranks) ELSE split_part(title, ' keep', 1) END AS who,
+        -- one of them may be the last in all steps, for a reason of its own
+        (SELECT CASE WHEN count(s.cause) = len(g.ranks) AND count(DISTINCT s.cause) = 1 THEN any_value(s.cause) END
+            FROM {{ ref('stragglers') }} AS s WHERE list_contains(g.ranks, s.rank)) AS cause
+    FROM {{ ref('late_together') }} AS g
+    WHERE NOT EXISTS (FROM told WHERE list_contains(g.ranks, told.rank))
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
@@ -103,7 +111,7 @@ found AS (
         e.instances,
         CASE WHEN o.ranks > 1 THEN concat_ws(' ', o.scope, 'step=' || t.steps, 'kind=compute like=mean') END AS scenario,
         c.words,
-        l.cause,
+        c.cause,
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
         l.is_compute,
@@ -116,18 +124,20 @@ found AS (
         CASE WHEN i.rank IS NULL AND g.ranks IS NULL THEN m.rank END AS maybe,
         -- where they are given more, that can be divided
         CASE WHEN i.rank IS NULL AND (l.cause IS DISTINCT FROM 'compute' OR NOT u.is_uneven OR y.is_same) THEN g.ranks END AS late_ranks,
+        g.title,
         CASE WHEN i.rank IS NULL THEN g.who END AS most_for,
         format('{} of {}', g.steps, tw_many(g.of_steps, s.unit)) AS how_often,
         CASE WHEN 3 * v.excess_ns >= u.wait_ns
             THEN tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.others_count, v.time_ns, v.others_ns, v.which, s.unit) END AS does_more
     FROM {{ ref('turns') }} AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN steps AS t
-    CROSS JOIN others AS o CROSS JOIN late AS l LEFT JOIN tw_late_causes() AS c ON c.cause = l.cause
+    CROSS JOIN others AS o CROSS JOIN late AS l
     CROSS JOIN maybe AS m LEFT JOIN few AS i ON TRUE LEFT JOIN together AS g ON TRUE LEFT JOIN more AS v ON TRUE
+    LEFT JOIN tw_late_causes() AS c ON c.cause = CASE WHEN i.rank IS NULL AND g.ranks IS NOT NULL THEN g.cause ELSE l.cause END
 )
 SELECT
     CASE
         WHEN late_rank IS NOT NULL THEN format('Rank {} keeps the others waiting {}', late_rank, which)
-        WHEN late_ranks IS NOT NULL THEN format('R{} keep the others waiting together', most_for[2:])
+        WHEN late_ranks IS NOT NULL THEN title
         WHEN is_uneven AND is_same THEN 'Ranks wait for each other: equal calls take longer in turn'
         WHEN is_uneven THEN 'Ranks wait for each other: their compute is uneven'
         WHEN maybe IS NOT NULL THEN format('Ranks wait, most for rank {}, maybe by chance', maybe)
