@@ -63,7 +63,7 @@ told AS (
 )
 SELECT
     CASE WHEN t.some_ranks IS NULL THEN format('{} computes activations again in its backward', s.each_unit)
-        ELSE tw_subject(t.some_ranks, 'computes activations again in its backward, others do not', 'compute activations again in their backward, others do not') END AS title,
+        ELSE tw_subject(t.some_ranks, 'computes activations again in its backward, others do not', 'compute activations again in backward, others do not') END AS title,
     'info' AS severity,
     t.some_ranks AS ranks,
     if(t.some_ranks IS NULL, t.mean_ns, t.most_ns) AS cost_ns,
