@@ -3,15 +3,30 @@
 -- needs: ref('followed_waits')
 -- param: min_share
 -- param: straggler_chance
--- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest, min_share of the step; not one after the other, nor where pipeline stages wait for each other
+-- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest, min_share of the step; without stragglers whom others wait for alone, at other times; not where pipeline stages wait for each other
 -- column: steps BIGINT | steps in which others wait for each of them longer than for any other rank
 -- column: of_steps BIGINT | steps in which any rank waits
 -- column: chance DOUBLE | at most so probable if all ranks are alike: which of them are late the first such step tells, and that the same are in the others is chance
-WITH waits AS MATERIALIZED (
+WITH all_waits AS MATERIALIZED (
     SELECT origin AS rank, step, sum(wait_ns) AS wait_ns
     FROM {{ ref('followed_waits') }}
     WHERE step IS NOT NULL AND wait_ns > 0 AND NOT EXISTS (FROM {{ ref('exposed_calls') }} WHERE is_staged)
     GROUP BY origin, step
+),
+-- a straggler for itself: most of the waiting is for it alone, of ranks that wait for others at other times
+alone AS (
+    SELECT e.late_rank AS rank, sum(e.late_ns) AS alone_ns, sum(sum(e.exposed_wait_ns)) OVER (PARTITION BY e.rank) - alone_ns AS beside_ns
+    FROM {{ ref('exposed_calls') }} AS e
+    GROUP BY e.rank, e.late_rank
+),
+waits AS (
+    FROM all_waits
+    WHERE rank NOT IN (
+        SELECT rank
+        FROM (SELECT rank, sum(alone_ns) AS alone_ns, sum(least(alone_ns, beside_ns)) AS both_ns FROM alone WHERE rank IS NOT NULL GROUP BY rank)
+        JOIN (SELECT rank, sum(wait_ns) AS wait_ns FROM all_waits GROUP BY rank) USING (rank)
+        WHERE 2 * alone_ns > wait_ns AND 2 * both_ns >= alone_ns
+    )
 ),
 members AS (
     SELECT rank, wait_ns, 2 * wait_ns >= max(wait_ns) OVER () AS is_late
@@ -24,19 +39,6 @@ late AS (
         late_ns > coalesce(sum(wait_ns) FILTER (NOT is_late), 0) AS is_most
     FROM members
 ),
--- what a rank waits for one of them alone, and then for another: those are stragglers, each for itself
-after AS (
-    SELECT coalesce(sum(all_ns - most_ns), 0) AS after_ns
-    FROM (
-        SELECT sum(late_ns) AS all_ns, max(late_ns) AS most_ns
-        FROM (
-            SELECT e.rank, sum(e.late_ns) AS late_ns
-            FROM {{ ref('exposed_calls') }} AS e JOIN members AS m ON m.rank = e.late_rank AND m.is_late
-            GROUP BY e.rank, e.late_rank
-        )
-        GROUP BY rank
-    )
-),
 tried AS (
     SELECT w.step, min(w.wait_ns) FILTER (m.is_late) > coalesce(max(w.wait_ns) FILTER (NOT m.is_late), 0) AND count(*) FILTER (m.is_late) = len(any_value(l.ranks)) AS is_theirs
     FROM waits AS w JOIN members AS m USING (rank) CROSS JOIN late AS l
@@ -46,7 +48,7 @@ counted AS (
     SELECT count(*) FILTER (is_theirs) AS steps, count(*) AS of_steps FROM tried
 )
 SELECT l.ranks, c.steps, c.of_steps, w.chance
-FROM late AS l CROSS JOIN counted AS c CROSS JOIN after AS a CROSS JOIN {{ ref('mean_step') }} AS s
+FROM late AS l CROSS JOIN counted AS c CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS n
 CROSS JOIN LATERAL (
     -- (of_steps over steps) ways to choose the steps, each beyond the first with 1 in (ranks over late ones)
@@ -55,4 +57,4 @@ CROSS JOIN LATERAL (
         - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(l.ranks) + 1) - lgamma(n.ranks - len(l.ranks) + 1))) AS chance
 ) AS w
 WHERE len(l.ranks) > 1 AND 2 * len(l.ranks) <= n.ranks AND l.is_most AND c.steps > 1
-    AND l.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND 4 * a.after_ns <= l.late_ns AND w.chance <= {{ param('straggler_chance') }}
+    AND l.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND w.chance <= {{ param('straggler_chance') }}
