@@ -82,7 +82,7 @@ def test_replays_of_a_collective_are_told_apart(
     }  # fmt: skip
 
 
-# what was wrong: in a group of which one rank replayed a graph, and another did not, nothing matched
+# what was wrong: where one rank of a group replayed a graph, and another did not, nothing matched
 def test_replays_of_one_rank_are_the_calls_of_another(
     traces: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -56,10 +56,10 @@ told AS (
         list(w.rank ORDER BY w.rank) AS doing,
         -- of ranks that do it beside others that do not, the longest holds these up
         CASE WHEN len(doing) < (SELECT count(DISTINCT rank) FROM backwards) THEN doing END AS some_ranks,
-        sum(w.time_ns) / any_value(s.windows) AS mean_ns,
-        max(w.time_ns) * any_value(s.ranks) / any_value(s.windows) AS most_ns
+        sum(w.time_ns) / s.windows AS mean_ns,
+        max(w.time_ns) * s.ranks / s.windows AS most_ns
     FROM (SELECT rank, sum(duration_ns) AS time_ns FROM work GROUP BY rank) AS w CROSS JOIN {{ ref('mean_step') }} AS s
-    HAVING count(*) > 0
+    GROUP BY s.ranks, s.windows
 )
 SELECT
     CASE WHEN t.some_ranks IS NULL THEN format('{} computes activations again in its backward', s.each_unit)

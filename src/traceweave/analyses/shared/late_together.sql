@@ -20,6 +20,7 @@ alone AS (
     GROUP BY e.rank, e.late_rank
 ),
 waits AS (
+    SELECT *
     FROM all_waits
     WHERE rank NOT IN (
         SELECT rank
@@ -45,16 +46,19 @@ tried AS (
     GROUP BY w.step
 ),
 counted AS (
-    SELECT count(*) FILTER (is_theirs) AS steps, count(*) AS of_steps FROM tried
+    SELECT l.ranks, l.late_ns, count(*) FILTER (t.is_theirs) AS steps, count(*) AS of_steps
+    FROM tried AS t CROSS JOIN late AS l
+    WHERE l.is_most
+    GROUP BY l.ranks, l.late_ns
 )
-SELECT l.ranks, c.steps, c.of_steps, w.chance
-FROM late AS l CROSS JOIN counted AS c CROSS JOIN {{ ref('mean_step') }} AS s
+SELECT c.ranks, c.steps, c.of_steps, w.chance
+FROM counted AS c CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS n
 CROSS JOIN LATERAL (
     -- (of_steps over steps) ways to choose the steps, each beyond the first with 1 in (ranks over late ones)
     SELECT exp(
         lgamma(c.of_steps + 1) - lgamma(c.steps + 1) - lgamma(c.of_steps - c.steps + 1)
-        - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(l.ranks) + 1) - lgamma(n.ranks - len(l.ranks) + 1))) AS chance
+        - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(c.ranks) + 1) - lgamma(n.ranks - len(c.ranks) + 1))) AS chance
 ) AS w
-WHERE len(l.ranks) > 1 AND 2 * len(l.ranks) <= n.ranks AND l.is_most AND c.steps > 1
-    AND l.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND w.chance <= {{ param('straggler_chance') }}
+WHERE len(c.ranks) > 1 AND 2 * len(c.ranks) <= n.ranks AND c.steps > 1
+    AND c.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND w.chance <= {{ param('straggler_chance') }}
