@@ -103,6 +103,7 @@ class Builder:
         stream: int = 7,
         device: int = 0,
         launch: int | None = None,
+        class_: str = "other",
         **more: Any,
     ) -> int:
         """A GPU op; `more` are further columns; returns its op_id."""
@@ -111,7 +112,7 @@ class Builder:
         columns: dict[str, Any] = {
             "rank": rank, "op_id": op_id, "source_id": rank,
             "kind": "memcpy" if category == "memory" else "kernel", "category": category,
-            "class": "other", "name": name, "device": device, "stream": stream,
+            "class": class_, "name": name, "device": device, "stream": stream,
             "start_local_ns": at[0], "duration_ns": at[1] - at[0], "launch_op_id": launch,
         }  # fmt: skip
         self._insert("base.gpu_ops", **(columns | self._calls.get(launch, {}) | more))
