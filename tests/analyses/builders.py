@@ -276,16 +276,20 @@ class Unlike(Like):
         return not super().__eq__(other)
 
 
+def words_of(build: Builder) -> dict[str, Any]:
+    """Return what cases have by name: public methods, and values of which only a part is told."""
+    public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
+    methods = {name: getattr(build, name) for name in public}
+    return methods | {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
+
+
 def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     """Write the rows of a case by methods of `build`, and compare what is answered of them.
 
     `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, `? RULE RULE: COLUMN` for
     those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
     column, all values are one row."""
-    public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
-    methods = {name: getattr(build, name) for name in public}
-    texts = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
-    known = names | methods | texts
+    known = names | words_of(build)
     case.given(known)
 
     def answer(query: str) -> list[tuple[Any, ...]]:
