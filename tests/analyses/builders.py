@@ -276,11 +276,14 @@ class Unlike(Like):
         return not super().__eq__(other)
 
 
+TEXTS = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
+
+
 def words_of(build: Builder) -> dict[str, Any]:
     """Return what cases have by name: public methods, and values of which only a part is told."""
     public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
     methods = {name: getattr(build, name) for name in public}
-    return methods | {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
+    return methods | TEXTS
 
 
 def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
