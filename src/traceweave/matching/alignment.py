@@ -91,6 +91,11 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     if (~_mostly(kept)).any():
         _drop_lonely(partner)
         _align_between(a, b, line, partner, same_clock)
+        found = partner >= 0
+        left = np.intersect1d(i, np.flatnonzero(_few_between(found, found & ~kept)))
+        left = left[causal(a, left, b, left + shift, line, STEP_NS)]
+        left = left[~np.isin(left + shift, partner)]
+        partner[left] = left + shift
     _drop_passed_over(a, b, line, partner)
     match_by_time(a, b, line, partner)
     _drop_strays(partner)
@@ -367,10 +372,20 @@ def _sandwiched(kept: Flags) -> Flags:
     return np.asarray((sums[at] - sums[at - 4] >= 2) & (sums[at + 5] - sums[at + 1] >= 2))
 
 
-def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> Flags:
+def _few_between(kept: Flags, apart: Flags) -> Flags:
+    """Calls between others that are confirmed, those before a step or those after it `apart`:
+    fewer than can be judged by themselves."""
+    found = np.zeros(len(kept), dtype=np.bool_)
+    for low, high in np.flatnonzero(np.diff(np.r_[False, ~kept, False])).reshape(-1, 2):
+        if low > 0 and high < len(kept) and high - low < SHORT:
+            found[low:high] = apart[low - 1] or apart[high]
+    return found
+
+
+def causal(a: Calls, i: Ints, b: Calls, j: Ints, line: Line, off_ns: float | None = None) -> Flags:
     """Whether neither call ends before the other, if it is awaited, has started, to within the
-    noise of the line."""
-    spare = 20_000.0 + 3 * line.scatter
+    noise of the line, or to within `off_ns`."""
+    spare = 20_000.0 + (3 * line.scatter if off_ns is None else off_ns)
     forth = (line.apply(a.start[i]) <= b.end[j] + spare) | ~_may_await(b, j, a, i)
     back = (b.start[j] <= line.apply(a.end[i]) + spare) | ~_may_await(a, i, b, j)
     return np.asarray(forth & back)
