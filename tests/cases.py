@@ -17,7 +17,7 @@ def cases(test: Test) -> Test:
     `nightly` before its cells is left to nights. A line that begins with # is a remark on the next
     one, an empty line ends the table.
     """
-    names, *rows = _tables(Path(test.__code__.co_filename).with_suffix(".tsv"))[test.__name__]
+    names, *rows = tables(Path(test.__code__.co_filename).with_suffix(".tsv"))[test.__name__]
     values = [_case(row, len(names)) for row in rows]
     return pytest.mark.parametrize(names if len(names) > 1 else names[0], values)(test)
 
@@ -29,12 +29,13 @@ def _case(row: tuple[Any, ...], count: int) -> Any:
 
 
 @cache
-def _tables(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    tables = {}
+def tables(path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """Return the heads and the rows of all tables there, by the names of their tests."""
+    found = {}
     for block in path.read_text(encoding="utf-8").split("\n\n"):
         head, *rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
-        tables[head[0]] = [tuple(head[1:]), *(tuple(map(_value, row)) for row in rows)]
-    return tables
+        found[head[0]] = [tuple(head[1:]), *(tuple(map(_value, row)) for row in rows)]
+    return found
 
 
 def _value(cell: str) -> Any:

@@ -103,6 +103,7 @@ class Builder:
         stream: int = 7,
         device: int = 0,
         launch: int | None = None,
+        class_: str = "other",
         **more: Any,
     ) -> int:
         """A GPU op; `more` are further columns; returns its op_id."""
@@ -111,7 +112,7 @@ class Builder:
         columns: dict[str, Any] = {
             "rank": rank, "op_id": op_id, "source_id": rank,
             "kind": "memcpy" if category == "memory" else "kernel", "category": category,
-            "class": "other", "name": name, "device": device, "stream": stream,
+            "class": class_, "name": name, "device": device, "stream": stream,
             "start_local_ns": at[0], "duration_ns": at[1] - at[0], "launch_op_id": launch,
         }  # fmt: skip
         self._insert("base.gpu_ops", **(columns | self._calls.get(launch, {}) | more))
@@ -275,16 +276,23 @@ class Unlike(Like):
         return not super().__eq__(other)
 
 
+TEXTS = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
+
+
+def words_of(build: Builder) -> dict[str, Any]:
+    """Return what cases have by name: public methods, and values of which only a part is told."""
+    public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
+    methods = {name: getattr(build, name) for name in public}
+    return methods | TEXTS
+
+
 def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     """Write the rows of a case by methods of `build`, and compare what is answered of them.
 
     `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, `? RULE RULE: COLUMN` for
     those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
     column, all values are one row."""
-    public = [name for name in dir(type(build)) if not name.startswith("_") and name != "con"]
-    methods = {name: getattr(build, name) for name in public}
-    texts = {"like": Like, "unlike": Unlike, "approx": pytest.approx, "ANY": ANY}
-    known = names | methods | texts
+    known = names | words_of(build)
     case.given(known)
 
     def answer(query: str) -> list[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, Span, check, found_by, rows
+from tests.analyses.flops_run import gpu_named
 from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.told import Case, told
@@ -212,6 +213,48 @@ class Run(Builder):
             for name, length in lengths.items():
                 self.gpu(rank, (at, at + length + more), name=name, step=step)
                 at, more = at + length + more, 0
+
+    def rounds(self, count: int, *inside: str, copies: bool = False, launches: int = 1) -> None:
+        """Rounds of 100 us: a wait inside of operators until 40.5 of them, then two more launches.
+        Of the three, so many are of the operator; the first may be of a copy to the GPU."""
+        self.steps(1, begins=(0, count * 100))
+        for begin in range(0, count * 100, 100):
+            around = None
+            for depth, name in enumerate(inside):
+                around = self.host(0, (begin, begin + 41), name, depth=depth, parent_id=around)
+            wait = (begin + 1, begin + 40.5)
+            self.host(0, wait, "cudaEventSynchronize", "runtime", 1, parent_id=around, step=0)
+            for n, (since, until) in enumerate(((0, 40), (60, 69), (90, 99))):
+                at = begin + since
+                call = self.launch(0, (at, at + 0.5), parent_id=around if n < launches else None)
+                of: Any = {"category": "memory", "copy_kind": "HtoD"} if copies and n == 0 else {}
+                self.gpu(0, (at + 0.5, begin + until), name="abc"[n], launch=call, **of)
+        # waits outside of the steps are not what made the host launch late in them
+        outside = self.host(0, (-900, -100), "aten::nonzero")
+        self.host(0, (-800, -200), "cudaEventSynchronize", "runtime", 1, parent_id=outside)
+
+    def program(self, operator: str, product: str, last: str) -> None:
+        """What an operator and an optimizer run: products, a kernel of that class, a softmax."""
+        self.steps(1, begins=(0, 100))
+        self.host(0, (0, 5), operator)
+        self.host(0, (0, 5), "Optimizer.step#Adam.step", "annotation")
+        self.gpu(0, (0, 80), name=product, class_="gemm")
+        name = "Adam" if last == "optimizer" else "multi_tensor"
+        self.gpu(0, (80, 99.5), name=name, class_=last)
+        self.gpu(0, (99.5, 100), class_="softmax")
+
+    def products(self, gpu: str, last: str) -> None:
+        """Of 100 us, 80 are products in fp32 on the ordinary cores of a GPU, then 19 of others."""
+        self.steps(1, begins=(0, 100))
+        gpu_named(self, 0, gpu)
+        self.host(0, (0, 5), "aten::mm")
+        kernels = (
+            ("ampere_sgemm_128x64_nn", (0, 60)),
+            ("sm80_xmma_gemm_ffma_a4", (60, 80)),
+            (last, (80, 99)),
+        )
+        for name, at in kernels:
+            self.gpu(0, at, name=name, step=0, class_="gemm")
 
     def allocated(self, used: int, reserved: int) -> None:
         """Memory of rank 0."""

@@ -1,15 +1,18 @@
-"""`hangs`: the ranks that keep a stuck job from going on, of real jobs with a fault injected."""
+"""`hangs`: the ranks that keep a stuck job from going on, of real jobs with a fault injected.
+
+Those of hangs.cases are made by hand: events are the dumps of ranks, None for none."""
 
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
 
 import traceweave
+from tests.analyses.builders import TEXTS, rows
 from tests.conftest import Recorded
 from tests.flight_dumps import NOW, dump, entry, written
-from tests.marks import first_at_once, nightly
+from tests.marks import nightly
+from tests.told import Case, told
 from traceweave.analyses.catalog import catalog
 
 
@@ -66,9 +69,6 @@ def test_traces_without_dumps_have_no_rows(recorded: Recorded) -> None:
     assert recorded("slow_rank_2x2_gloo").hangs().empty
 
 
-GROUP = {"3": {"name": "3", "desc": "mesh_tp", "ranks": "[0, 1, 2]"}}
-
-
 def job(folder: Path, *dumps: dict[str, Any] | None) -> Path:
     """Write the dump of each rank, None for none."""
     folder.mkdir()
@@ -82,124 +82,23 @@ def noted(seq: int, **changed: Any) -> dict[str, Any]:
     return entry(record_id=seq, collective_seq_id=seq, time_created_ns=NOW + seq, **changed)
 
 
+def of(groups: dict[str, str], *entries: dict[str, Any]) -> dict[str, Any]:
+    """A dump that lists groups by name, with their ranks."""
+    config = {
+        name: {"name": name, "desc": "mesh_tp" if name == "3" else name, "ranks": ranks}
+        for name, ranks in groups.items()
+    }
+    return dump(*entries, pg_config=config, pg_status={})
+
+
 def of_three(*entries: dict[str, Any]) -> dict[str, Any]:
-    return dump(*entries, pg_config=GROUP, pg_status={})
+    return of({"3": "[0, 1, 2]"}, *entries)
 
 
-@first_at_once()
-@pytest.mark.parametrize(
-    ("odd", "what"),
-    [
-        ({"profiling_name": "nccl:broadcast"}, "broadcast of Float 8 elements"),
-        ({"input_sizes": [[4, 3]]}, "all_reduce of Float 12 elements"),
-        ({"input_dtypes": ["Half"]}, "all_reduce of Half 8 elements"),
-    ],
-)
-def test_who_came_with_something_else_is_named(
-    odd: dict[str, Any], what: str, tmp_path: Path
-) -> None:
-    usual = of_three(noted(5), noted(6))
-    folder = job(tmp_path / "in", usual, of_three(noted(5, **odd), noted(6, **odd)), usual)
-    rows = hangs_of(folder, tmp_path / "run.duckdb")
-    first = rows.iloc[0]
-    assert (first["rank"], first["role"], first["seq"]) == (1, "mismatched", 5)
-    assert first["note"] == (
-        f"Rank 1 issued {what} as number 5 of mesh_tp, where 2 ranks issued all_reduce of Float 8"
-        " elements"
-    )
-    assert of_role(rows, "waiting") == [0, 2]
-
-
-@nightly
-def test_shapes_that_may_differ_are_no_mismatch(tmp_path: Path) -> None:
-    one = {"profiling_name": "nccl:all_to_all", "input_sizes": [[4]]}
-    same_elements = of_three(noted(5, **one), noted(6, input_sizes=[[2, 4]]))
-    other = of_three(noted(5, **one | {"input_sizes": [[9]]}), noted(6, input_sizes=[[8]]))
-    rows = hangs_of(job(tmp_path / "in", same_elements, other, other), tmp_path / "run.duckdb")
-    assert set(rows["role"]) == {"waiting"}
-    assert rows["note"].str.endswith("the operation itself does not finish").all()
-
-
-def test_operations_of_one_coalesced_call_are_no_mismatch(tmp_path: Path) -> None:
-    both = of_three(noted(5), noted(5) | {"record_id": 6, "input_sizes": [[3]]})
-    rows = hangs_of(job(tmp_path / "in", both, both, both), tmp_path / "run.duckdb")
-    assert rows["role"].tolist() == ["waiting"] * 3
-
-
-@nightly
-def test_a_group_of_unknown_members_is_not_judged(tmp_path: Path) -> None:
-    unlisted = {"": {"name": "", "desc": "", "ranks": "[]"}}
-    one = dump(noted(5), pg_config=unlisted, pg_status={})
-    rows = hangs_of(job(tmp_path / "in", one, None, one), tmp_path / "run.duckdb")
-    assert rows["note"].tolist() == [
-        f"Rank {rank} is in all_reduce 5 of mesh_tp, whose members no dump lists" for rank in (0, 2)
-    ]
-
-
-def test_a_rank_that_came_only_to_what_is_before_is_missing(tmp_path: Path) -> None:
-    done = {"state": "completed", "retired": True}
-    ahead, behind = of_three(noted(4, **done), noted(5)), of_three(noted(4, **done))
-    rows = hangs_of(job(tmp_path / "in", ahead, ahead, behind), tmp_path / "run.duckdb")
-    assert rows["rank"].tolist() == [2, 0, 1]
-    first = rows.iloc[0]
-    assert (first["role"], first["seq"]) == ("missing", 5)
-    assert first["last_op"] == "all_reduce 4 of mesh_tp"
-
-
-def test_a_rank_without_a_dump_is_named_as_such(tmp_path: Path) -> None:
-    rows = hangs_of(
-        job(tmp_path / "in", of_three(noted(5)), of_three(noted(5)), None), tmp_path / "run.duckdb"
-    )
-    assert rows["rank"].tolist() == [2, 0, 1]
-    assert rows.iloc[0]["note"].startswith("Rank 2 left no dump and is not known to have come to")
-
-
-def test_ranks_of_a_circle_are_named_together(tmp_path: Path) -> None:
-    """Rank 0 first calls in one group, rank 1 in the other."""
-    config = {n: {"name": n, "desc": d, "ranks": "[0, 1]"} for n, d in (("3", "a"), ("4", "b"))}
-    a, b = {"process_group": ("3", "a")}, {"process_group": ("4", "b")}
-    dumps = (dump(noted(5, **first), pg_config=config, pg_status={}) for first in (a, b))
-    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
-    assert rows["role"].tolist() == ["deadlocked", "deadlocked"]
-    assert rows["note"].tolist() == [
-        "Rank 0 waits for rank 1, which waits for it in turn",
-        "Rank 1 waits for rank 0, which waits for it in turn",
-    ]
-    found = finding(tmp_path / "run.duckdb")
-    assert (found["title"], found["ranks"]) == ("Ranks 0 and 1 wait for each other", [0, 1])
-    assert found["advice"].startswith("Make these ranks call in one order")
-
-
-def test_two_circles_are_two_findings(tmp_path: Path) -> None:
-    groups = ((f"{name}{first}", [first, first + 1]) for name in "ab" for first in (0, 2))
-    config = {n: {"name": n, "desc": n, "ranks": str(ranks)} for n, ranks in groups}
-    begun = ("a0", "b0", "a2", "b2")
-    dumps = (
-        dump(noted(5, process_group=(name, name)), pg_config=config, pg_status={}) for name in begun
-    )
-    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
-    assert rows["waits_for"].map(list).tolist() == [[0, 1], [0, 1], [2, 3], [2, 3]]
-    with traceweave.open(tmp_path / "run.duckdb") as run:
-        found = run.sql("SELECT ranks FROM findings() WHERE rule = 'hang' ORDER BY ranks")
-    assert found["ranks"].map(list).tolist() == [[0, 1], [2, 3]]
-
-
-def test_what_all_came_to_is_not_what_waits_for_it(tmp_path: Path) -> None:
-    """Rank 1 is with rank 2 in what does not end; rank 0 waits for it in the other group."""
-    groups = (("3", "a", "[0, 1]"), ("4", "b", "[1, 2]"))
-    config = {n: {"name": n, "desc": d, "ranks": ranks} for n, d, ranks in groups}
-    a, b = {"process_group": ("3", "a")}, {"process_group": ("4", "b")}
-    later, stuck = noted(5, **a), noted(9, profiling_name="nccl:broadcast", **b)
-    entries = ([later], [stuck, later | {"record_id": 10}], [stuck])
-    dumps = (dump(*mine, pg_config=config, pg_status={}) for mine in entries)
-    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
-    assert rows["note"].tolist()[:2] == [
-        "Rank 1 is in broadcast 9 of b, to which all came, as far as dumps tell: the operation"
-        " itself does not finish",
-        "Rank 0 waits for rank 1",
-    ]
-    found = finding(tmp_path / "run.duckdb")
-    assert found["title"] == "All ranks came to broadcast, which does not end"
+USUAL = of_three(noted(5), noted(6))
+COMPLETED = {"state": "completed", "retired": True}
+CIRCLES = {"a0": "[0, 1]", "a2": "[2, 3]", "b0": "[0, 1]", "b2": "[2, 3]"}
+CHAIN = {"a": "[0, 1]", "b": "[1, 2]"}
 
 
 # What follows was seen in jobs of 4 ranks with gloo (torch 2.13), whose dumps have this shape: the
@@ -223,47 +122,25 @@ def right(seq: int, **changed: Any) -> dict[str, Any]:
     return world(seq, process_group=("2", "right"), **changed)
 
 
-def finding(database: Path) -> dict[str, Any]:
-    with traceweave.open(database, frames="arrow") as run:
-        (found,) = run.findings().to_pylist()[:1]
-    return dict(found)
+@told
+def test_hangs(tmp_path: Path, case: Case) -> None:
+    known = globals() | TEXTS
+    assert traceweave.ingest(job(tmp_path / "in", *case.given(known)), tmp_path / "run.duckdb").ok
+    with traceweave.open(tmp_path / "run.duckdb") as run:
 
+        def answer(query: str) -> list[tuple[Any, ...]]:
+            """Columns of `hangs`, or `findings`: of those of that rule, which come first."""
+            name, *columns = query.split()
+            got = rows(run.con, name)
+            if name == "findings":
+                assert got[0]["rule"] == "hang"
+                got = [row for row in got if row["rule"] == "hang"]
+                got.sort(key=lambda row: row["ranks"] or [])
+            if len(columns) == 1:
+                return [tuple(row[columns[0]] for row in got)]
+            return [tuple(row[column] for column in columns) for row in got]
 
-def test_who_calls_something_else_in_the_group_of_all_ranks_is_named(tmp_path: Path) -> None:
-    """Rank 2 skipped the all_reduce and went on with what follows."""
-    usual = of_gloo(world(1, **DONE), world(2))
-    odd = of_gloo(world(1, **DONE), world(2, "broadcast"))
-    rows = hangs_of(job(tmp_path / "in", usual, usual, odd, usual), tmp_path / "run.duckdb")
-    assert rows["role"].tolist() == ["mismatched", "waiting", "waiting", "waiting"]
-    assert rows["rank"].tolist() == [2, 0, 1, 3]
-    assert rows.iloc[1]["note"] == (
-        "Rank 0 is in all_reduce 2 of default_pg, to which others came with something else"
-    )
-    assert finding(tmp_path / "run.duckdb")["title"] == (
-        "Rank 2 comes with another operation than the rest"
-    )
-
-
-@pytest.mark.parametrize("lost", [1, 3])
-def test_a_rank_that_left_no_dump_is_missing_from_the_group_of_all(
-    lost: int, tmp_path: Path
-) -> None:
-    dumps: list[dict[str, Any] | None] = [of_gloo(world(1, **DONE), world(2)) for _ in range(4)]
-    dumps[lost] = None
-    rows = hangs_of(job(tmp_path / "in", *dumps), tmp_path / "run.duckdb")
-    assert rows["rank"].tolist()[0] == lost
-    assert rows["role"].tolist() == ["missing", "waiting", "waiting", "waiting"]
-
-
-def test_a_member_that_never_came_is_not_lost_from_its_group(tmp_path: Path) -> None:
-    """Rank 3 does not come to the first operation of its group, and names it nowhere."""
-    ahead = of_gloo(world(1, **DONE), world(2))
-    in_right = of_gloo(world(1, **DONE), right(1), made=LAST_MADE)
-    asleep = of_gloo(world(1, **DONE), made=LAST_MADE)
-    folder = job(tmp_path / "in", ahead, ahead, in_right, asleep)
-    notes = hangs_of(folder, tmp_path / "run.duckdb").set_index("rank")["note"]
-    assert notes[2].endswith("; is in all_reduce 1 of right, whose members no dump lists")
-    assert notes[3].endswith("; its dump shows nothing under way")
+        case.holds(answer, known)
 
 
 def test_a_rank_whose_dump_comes_later_is_of_the_group_of_all_ranks(tmp_path: Path) -> None:
@@ -274,33 +151,6 @@ def test_a_rank_whose_dump_comes_later_is_of_the_group_of_all_ranks(tmp_path: Pa
     with traceweave.open(tmp_path / "run.tw", frames="arrow") as run:
         members = run.sql("SELECT DISTINCT group_ranks FROM flight_calls").to_pylist()
     assert members == [{"group_ranks": [0, 1, 2, 3]}]
-
-
-def test_members_that_once_finished_together_are_known(tmp_path: Path) -> None:
-    ahead = of_gloo(world(1, **DONE), world(2))
-    in_right = of_gloo(world(1, **DONE), right(1, **DONE), right(2), made=LAST_MADE)
-    asleep = of_gloo(world(1, **DONE), right(1, **DONE), made=LAST_MADE)
-    folder = job(tmp_path / "in", ahead, ahead, in_right, asleep)
-    rows = hangs_of(folder, tmp_path / "run.duckdb").set_index("rank")
-    assert rows["role"].to_dict() == {3: "missing", 2: "waiting", 0: "waiting", 1: "waiting"}
-    assert rows.loc[2, "note"] == "Rank 2 waits for rank 3"
-
-
-def test_a_group_of_unknown_members_is_not_said_to_have_come(tmp_path: Path) -> None:
-    one = of_gloo(right(1), made=LAST_MADE)
-    hangs_of(job(tmp_path / "in", None, None, one, one), tmp_path / "run.duckdb")
-    found = finding(tmp_path / "run.duckdb")
-    assert found["title"] == "Ranks are in all_reduce of a group that no dump lists"
-    assert found["advice"].startswith("Compare in hangs what each rank is in")
-
-
-def test_a_member_held_up_in_what_all_came_to_is_not_idle(tmp_path: Path) -> None:
-    """Ranks 0 and 1 are in a sum of theirs that does not end; rank 2 waits for both elsewhere."""
-    config = GROUP | {"4": {"name": "4", "desc": "pair", "ranks": "[0, 1]"}}
-    pair = dump(noted(1, process_group=("4", "pair")), pg_config=config, pg_status={})
-    rows = hangs_of(job(tmp_path / "in", pair, pair, of_three(noted(5))), tmp_path / "run.duckdb")
-    notes = rows.set_index("rank")["note"]
-    assert notes[0].endswith("; is in all_reduce 1 of pair, to which all came")
 
 
 @nightly

@@ -7,7 +7,7 @@ import pytest
 
 from traceweave.arrays import Ints
 from traceweave.matching import shifts
-from traceweave.matching.alignment import _align_by_votes, _better, _drop_outdone, align_pair
+from traceweave.matching.alignment import _align_by_votes, _drop_outdone, align_pair
 from traceweave.matching.calls import Calls
 from traceweave.matching.outcome import SEVERAL_WAYS
 
@@ -170,22 +170,6 @@ def test_calls_near_a_voted_line_are_no_partners_if_causality_forbids_it() -> No
     a, b = _bursts([10], 2, 200_000, 0), _bursts([11], 2, 200_000, 3_000)
     partner = _align_by_votes(a, b, False, "").partner
     assert partner.tolist() == [*range(10), -1, *range(11, 23)]
-
-
-# ends of the right partners lie within 10 us of each other, those of partners a step off within 150
-@pytest.mark.parametrize(("count", "better"), [(90, True), (85, True), (80, False)])
-def test_partners_whose_ends_scatter_less_are_preferred_if_they_are_as_many(
-    count: int, better: bool
-) -> None:
-    rng = np.random.default_rng(8)
-    late = np.r_[rng.integers(0, 10_000, 100), rng.integers(0, 150_000, 100)]
-    a = _calls(118_000_000 * np.arange(100), rng.integers(0, 10_000, 100))
-    b = _calls(np.r_[a.start, a.start], late)
-    near, far = (np.where(np.arange(100) < n, np.arange(100), -1) for n in (count, 85))
-    far[:85] += 100
-    assert _better(a, b, near, far, few=False) == better
-    assert not _better(a, b, far, near, few=False)
-    assert _better(a, b, far, near, few=True) == (count < 85)
 
 
 def _busy(calls: int, later_ns: int, step: bool) -> tuple[Calls, Calls]:

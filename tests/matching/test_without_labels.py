@@ -19,7 +19,7 @@ from traceweave.matching.groups import Job as World
 from traceweave.matching.groups import layouts
 from traceweave.matching.groups_by_evidence import Search, _together
 from traceweave.matching.strands import Strand, strands_of
-from traceweave.matching.ties import LEAST, Bundle, Tie, own_calls, weigh
+from traceweave.matching.ties import LEAST, Bundle, own_calls, weigh
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
 from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
@@ -518,15 +518,6 @@ def test_sets_that_may_be_one_say_so_in_whichever_turn_they_were_proven(together
         ([0, 1], not together),
         ([2, 3], not together),
     ]
-
-
-def test_two_late_ends_of_many_do_not_refute_a_group() -> None:
-    says = np.full(39, 9.0)
-    says[:2] = -4.0
-    tie = Tie(39, 7_000.0, 4e6, 600.0, says)
-    assert tie.allows(0.05)
-    says[2] = -4.0
-    assert not Tie(39, 7_000.0, 4e6, 600.0, says).allows(0.05)
 
 
 HSDP_ON_ONE_STREAM = tuple(

@@ -12,9 +12,14 @@ the transfer, and that for A of rank 1.
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
 
-from tests.analyses.builders import Builder
+from tests.analyses.builders import Builder, words_of
+from tests.told import Case
+from traceweave.errors import UsageError
+from traceweave.replay.model import Answer, Model
 
 US = 1000
 OPS = {
@@ -43,3 +48,44 @@ def write(con: duckdb.DuckDBPyConnection) -> None:
         each={rank: {"gpu_op_id": op} for rank, op in kernels.items()},
     )
     run.write()
+
+
+def check_replay(build: Builder, case: Case, **names: Any) -> None:
+    """Write the rows of a case by methods of `build`, and compare what is replayed of them.
+
+    `? SCENARIO | SCENARIO` asks what each gains, and last all together if they are several; `?
+    predicted of SCENARIO` and the like for something else of the answer; `? by step of SCENARIO`
+    what each step gains; `? measured` how long steps take, `? basis` by what windows, `? device
+    windows` how long the device's are. Times are in units of the builder. What is refused is
+    answered by what it says."""
+    known = names | words_of(build)
+    case.given(known)
+    model = Model(build.con)
+
+    def answer(query: str) -> list[tuple[Any, ...]]:
+        if query == "device windows":
+            assert model.windows.device is not None
+            lengths = model.windows.device.lengths(model.graph.nodes) / build.unit
+            return [tuple(lengths.tolist())]
+        if query in ("basis", "measured"):
+            return [(model.windows.basis if query == "basis" else model.measured / build.unit,)]
+        about, _, scenarios = query.rpartition(" of ")
+        if about == "by step":
+            after = model._replayed(model.changed(*model.parsed(scenarios)))
+            before, now = (model.windows.by_step(of)[1] for of in (model.graph.nodes, after))
+            return [tuple((before - now) / build.unit)]
+        try:
+            answers = model.answers(scenarios.split(" | "))
+        except UsageError as error:
+            return [(str(error),)]
+        return [tuple(_of(one, about, build.unit) for one in answers)]
+
+    case.holds(answer, known)
+
+
+def _of(answer: Answer, about: str, unit: int) -> Any:
+    if about == "by rank":
+        return (answer.predicted_by_rank / unit).tolist()
+    if about in ("bottleneck", "scenario"):
+        return getattr(answer, about)
+    return (answer.predicted_step_ns if about == "predicted" else answer.gain_ns) / unit

@@ -1,4 +1,5 @@
-"""Collectives on a stream of their own, replayed: what waits for them is kept as far as known."""
+"""Collectives on a stream of their own, replayed on real and simulated runs; advice.cases has it by
+hand."""
 
 from __future__ import annotations
 
@@ -6,96 +7,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import traceweave
-from tests.analyses.builders import Builder
 from tests.analyses.test_own import written
 from tests.conftest import Recorded, Simulated
-from tests.marks import first_at_once, nightly
-from tests.replay.by_hand import US
+from tests.marks import nightly
 from traceweave.errors import UsageError
-from traceweave.replay.model import Model
 from traceweave_simulator import Config
-
-
-def on_one_stream(
-    empty_run: duckdb.DuckDBPyConnection, op: str, role: str = "dp", last: str = "gemm"
-) -> Model:
-    """Two ranks alike, all launched at 0 and on one stream; `last` is the class of C. Times in us.
-
-    stream 7   A 0-10   R 10-14   B 14-24   R 24-28   C 28-38
-    """
-    run = Builder(empty_run)
-    run.group(0, [0, 1], role=role, role_source="description")
-    kernels: dict[tuple[int, int], int] = {}
-    for rank in range(2):
-        run.rank(rank)
-        run.step(rank, 1, (0, 38 * US), (0, 38 * US))
-        for n, (start, end) in enumerate(((0, 10), (10, 14), (14, 24), (24, 28), (28, 38))):
-            called = run.launch(rank, (n - 10, n - 9), step=1)
-            category, kind = ("communication", "collective") if n % 2 else ("compute", "gemm")
-            more = {"class": last if n == 4 else kind, "launch": called, "step": 1}
-            kernels[rank, n] = run.gpu(rank, (start * US, end * US), category, **more)
-    for n, start in ((1, 10), (3, 24)):
-        each = {rank: {"gpu_op_id": kernels[rank, n]} for rank in range(2)}
-        both = dict.fromkeys(range(2), (start * US, (start + 4) * US))
-        run.collective(both, op, step=1, each=each)
-    run.write()
-    return Model(empty_run)
-
-
-def gain(model: Model, text: str = "stream=own") -> float:
-    [answer] = model.answers([text])
-    return answer.gain_ns / US
-
-
-def test_compute_does_not_wait_for_what_only_its_stream_put_before_it(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
-    # A 0-10, B 10-20, C 20-30 beside R 10-14 and R 20-24
-    assert gain(on_one_stream(empty_run, "all_to_all")) == pytest.approx(8)
-
-
-def test_the_optimizer_waits_for_reductions(empty_run: duckdb.DuckDBPyConnection) -> None:
-    # the second R has B's result at 20, and C waits for it: 24-34
-    assert gain(on_one_stream(empty_run, "all_reduce", last="optimizer")) == pytest.approx(4)
-
-
-def test_a_gather_needs_no_compute_before_it_and_is_needed_by_what_follows(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
-    # R 0-4 and R 4-8 beside A 0-10
-    assert gain(on_one_stream(empty_run, "all_gather")) == pytest.approx(8)
-
-
-@nightly
-def test_some_collectives_alone_may_have_it(empty_run: duckdb.DuckDBPyConnection) -> None:
-    model = on_one_stream(empty_run, "all_to_all")
-    assert gain(model, "step=1 stream=7 stream=own") == pytest.approx(8)
-    with pytest.raises(UsageError, match="no stream 9"):
-        gain(model, "stream=9 stream=own")
-
-
-def test_tensor_parallelism_needs_each_result_at_once(empty_run: duckdb.DuckDBPyConnection) -> None:
-    with pytest.raises(UsageError, match="those of tensor parallelism left out"):
-        gain(on_one_stream(empty_run, "all_reduce", role="tp"))
-
-
-@first_at_once()
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("stream=own kind=compute", "stream=own are for kind=transfer"),
-        ("stream=own times=0", "more than one change: times, stream=own"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(
-    empty_run: duckdb.DuckDBPyConnection, text: str, said: str
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        gain(on_one_stream(empty_run, "all_to_all"), text)
 
 
 @nightly

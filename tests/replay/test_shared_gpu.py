@@ -16,7 +16,6 @@ from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
 from traceweave.replay.graph import graph_of
-from traceweave.replay.model import Model
 from traceweave.replay.nodes import FAR, STREAM_WAIT
 from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
@@ -121,43 +120,3 @@ def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
     ready = np.array([1, 20, 2, 21, 3, 23])
     used = np.array([5, 30, 6, 22, 7, 31])
     assert _before(rank, place, ready, used).tolist() == [FAR, 2, FAR]
-
-
-@nightly
-def test_a_host_asks_for_no_bucket_that_was_merged(empty_run: duckdb.DuckDBPyConnection) -> None:
-    """Four operators of 100 us each launch an all-reduce of 10; the step ends with a kernel that
-    waits for the last. Of one bucket three operators are gone, 300 us."""
-    run = Builder(empty_run)
-    run.group(0, [0, 1], role="dp", role_source="description")
-    kernels: dict[tuple[int, int], dict[str, int]] = {}
-    for rank in range(2):
-        run.rank(rank)
-        run.step(rank, 1, (0, 430 * US), (1 * US, 430 * US))
-        run.gpu(rank, (1 * US, 2 * US), launch=run.launch(rank, (0, 1), step=1), step=1)
-        for n in range(4):
-            begin = (2 + 100 * n) * US
-            asks = run.host(rank, (begin, begin + 100 * US), "c10d::allreduce_", step=1)
-            asked = run.host(
-                rank, (begin + US, begin + 99 * US), "record_param_comms", depth=1, step=1
-            )
-            assert asks < asked
-            call = run.launch(rank, (begin + 80 * US, begin + 85 * US), step=1)
-            at = (begin + 86 * US, begin + 96 * US)
-            op = run.gpu(rank, at, "communication", "nccl", 9, launch=call, step=1)
-            kernels[rank, n] = {"gpu_op_id": op, "host_op_id": asked}
-        run.host(rank, (405 * US, 406 * US), "cudaStreamWaitEvent", "runtime", 9, step=1)
-        run.gpu(
-            rank,
-            (420 * US, 430 * US),
-            launch=run.launch(rank, (410 * US, 415 * US), step=1),
-            step=1,
-        )
-    for n in range(4):
-        begin = (2 + 100 * n) * US
-        both = dict.fromkeys(range(2), (begin + 86 * US, begin + 96 * US))
-        run.collective(
-            both, bytes_=1000, step=1, each={rank: kernels[rank, n] for rank in range(2)}
-        )
-    run.write()
-    (answer,) = Model(empty_run).answers(["bucket_mb=1"])
-    assert answer.gain_ns / US == pytest.approx(300, abs=5)

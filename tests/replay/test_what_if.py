@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,19 +18,18 @@ from tests.analyses.builders import Builder
 from tests.conftest import Recorded, Simulated
 from tests.marks import nightly
 from tests.replay import by_hand
-from tests.replay.by_hand import US
+from tests.replay.by_hand import US, check_replay
 from tests.simulated_runs import FOUR_RANKS, MS, SLOW_DATA, SLOW_GPU, SLOW_HOST
-from tests.tables import empty_database
+from tests.told import Case, told
 from traceweave.cli import main, what_if
 from traceweave.errors import QueryError, UsageError
 from traceweave.replay import answers
 from traceweave.replay.graph import graph_of
 from traceweave.replay.likeness import one_by_one
-from traceweave.replay.model import Answer, Model, standard_error
+from traceweave.replay.model import Model, standard_error
 from traceweave.replay.nodes import COMPUTE
 from traceweave.replay.rank_graph import HOST_WAIT
 from traceweave.store.database import time_limit
-from traceweave.store.empty import create_tables
 from traceweave_simulator import Gap
 
 FSDP = replace(FOUR_RANKS, parallelism="fsdp")
@@ -39,147 +38,62 @@ PP = replace(FOUR_RANKS, parallelism="pp", group_size=2)
 BASES = {"ddp": FOUR_RANKS, "fsdp": FSDP, "tp": TP, "pp": PP}
 
 
-@pytest.fixture(scope="module")
-def three_ranks() -> Iterator[Model]:
-    with empty_database() as con:
-        create_tables(con)
-        by_hand.write(con)
-        yield Model(con)
+class Run(Builder):
+    """Ranks that wait for each other; times in us."""
+
+    def three_ranks(self) -> None:
+        """As by_hand.py has it."""
+        by_hand.write(self.con)
+
+    def summed(self, step: int, arrived: dict[int, float], end: float) -> None:
+        """R of all, from when each has arrived."""
+        each = {
+            rank: {"gpu_op_id": self.gpu(rank, (at, end), "communication", "R", step=step)}
+            for rank, at in arrived.items()
+        }
+        self.collective({r: (at, end) for r, at in arrived.items()}, step=step, each=each)
+
+    def two_steps(self, computed: Callable[[int, int], list[tuple[str, int]]]) -> None:
+        """Two steps of 40 on three ranks: what is `computed` of a step and rank, by name, and when
+        it ends in the step, then R."""
+        self.world(3)
+        for step, begin in ((1, 0), (2, 40)):
+            arrived = {}
+            for rank in range(3):
+                self.step(rank, step, (begin, begin + 40), (begin, begin + 40))
+                at = begin
+                for name, until in computed(step, rank):
+                    self.gpu(rank, (at, begin + until), "compute", name, step=step)
+                    at = begin + until
+                arrived[rank] = at
+            self.summed(step, arrived, begin + 40)
+
+    def slow_from_the_third(self) -> None:
+        """Six steps of 200 ms; ranks compute for 100 ms, but rank 1 for 131 from the third on."""
+        self.world(3)
+        for step, at in enumerate(range(0, 1_200_000, 200_000)):
+            arrived = {}
+            for rank in range(3):
+                self.step(rank, step, (at, at + 200_000), (at, at + 200_000))
+                arrived[rank] = at + (131_000 if rank == 1 and step >= 2 else 100_000)
+                launch = self.launch(rank, (at, at + 1), step=step)
+                self.gpu(rank, (at + 2, arrived[rank]), launch=launch, step=step)
+            self.summed(step, arrived, max(arrived.values()) + 10_000)
 
 
-def test_a_time_limit_ends_it_between_scenarios(three_ranks: Model) -> None:
+@told
+def test_what_if(empty_run: duckdb.DuckDBPyConnection, case: Case) -> None:
+    check_replay(Run(empty_run, unit=US), case, **globals())
+
+
+def test_a_time_limit_ends_it_between_scenarios(empty_run: duckdb.DuckDBPyConnection) -> None:
+    by_hand.write(empty_run)
     began = time.monotonic()
 
-    with pytest.raises(QueryError, match="given up"), time_limit(three_ranks.con, 0.2):
-        answers.what_if(three_ranks.con, ["kind=compute times=0.5"] * 20_000, "scenario")
+    with pytest.raises(QueryError, match="given up"), time_limit(empty_run, 0.2):
+        answers.what_if(empty_run, ["kind=compute times=0.5"] * 20_000, "scenario")
 
     assert time.monotonic() - began < 10
-
-
-def predicted(model: Model, text: str) -> tuple[float, Answer]:
-    (answer,) = model.answers([text])
-    return answer.predicted_step_ns / US, answer
-
-
-def test_by_hand(three_ranks: Model) -> None:
-    # the steps of the ranks end at 50, 60 and 70
-    step, answer = predicted(three_ranks, "kind=compute times=1")
-    assert (step, answer.measured_step_ns / US, answer.gain_ns) == (60, 60, 0)
-    # A of rank 1 ends at 15, so rank 2 arrives last, at 25: 37 + 8, 37 + 9, 37 + 28
-    step, answer = predicted(three_ranks, "rank=1 kind=compute times=0.5")
-    assert step == (45 + 46 + 65) / 3
-    assert (answer.predicted_by_rank / US).tolist() == [45, 46, 65]
-    assert answer.bottleneck == "compute (other) of rank 2, 81.5% of the path"
-    # transfers of 6: 36 + 8, 36 + 18, 36 + 28
-    assert predicted(three_ranks, "op=all_reduce times=0.5")[0] == (44 + 54 + 64) / 3
-    # of 12, the 1 kB all-reduce of three takes 1.365 at 1 GB/s, as all are of one size: 4.365
-    assert predicted(three_ranks, "alpha_us=3")[0] == pytest.approx(60 - 12 + 4.365, abs=0.001)
-    # without the all-reduce nobody waits: 10 + 8, 30 + 18, 25 + 28
-    assert predicted(three_ranks, "op=all_reduce wait=none")[0] == (18 + 48 + 53) / 3
-    # A takes 20 at the median of 10, 20, 30; B and C and D are not as often on other ranks
-    assert predicted(three_ranks, "rank=1 name=A like=median")[0] == (45 + 55 + 65) / 3
-    assert (
-        predicted(three_ranks, "name=A like=fastest")[0]
-        == (15 + 12 + 8 + 15 + 12 + 18 + 15 + 12 + 28) / 3
-    )
-
-
-Kernels = list[tuple[str, int]]
-"""Names, and when each ends, in us of its step."""
-
-
-def two_steps(con: duckdb.DuckDBPyConnection, computed: Callable[[int, int], Kernels]) -> Model:
-    """Two steps of 40 on three ranks: what is `computed` of a step and rank, then R of all."""
-    run = Builder(con)
-    run.world(3)
-    for step in (1, 2):
-        begin, end = 40 * US * (step - 1), 40 * US * step
-        spans, gathers = {}, {}
-        for rank in range(3):
-            run.step(rank, step, (begin, end), (begin, end))
-            at = begin
-            for name, until in computed(step, rank):
-                run.gpu(rank, (at, begin + until * US), "compute", name, step=step)
-                at = begin + until * US
-            spans[rank] = (at, end)
-            gathers[rank] = run.gpu(rank, (at, end), "communication", "R", step=step)
-        each = {rank: {"gpu_op_id": op} for rank, op in gathers.items()}
-        run.collective(spans, step=step, each=each)
-    return Model(run.con)
-
-
-@nightly
-def test_steps_that_are_named_are_compared_one_by_one(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
-    # A takes 30 on rank 1 in step 1, on rank 0 in step 2, else 10; then R takes 10: 40 per step
-    slow = {1: 1, 2: 0}
-    model = two_steps(empty_run, lambda step, rank: [("A", 30 if rank == slow[step] else 10)])
-    # means of 20, 20 and 10 over the whole recording: the median is 20
-    assert predicted(model, "kind=compute like=median")[0] == 40
-    assert predicted(model, "step=1 kind=compute like=median")[0] == (20 + 40) / 2
-    assert predicted(model, "step=1-2 kind=compute like=median")[0] == 20
-    # 50 of work divided by three, to the ns; over the whole recording each rank's mean is scaled
-    assert predicted(model, "step=1-2 kind=compute like=mean")[0] == pytest.approx(26.667)
-    assert predicted(model, "step=1-2 rank=2 kind=compute like=mean")[0] == 40
-    # among ranks 0 and 1, 20 each
-    assert predicted(model, "step=1-2 rank=0,1 kind=compute like=mean")[0] == 30
-
-
-# what was wrong: 3.6 of 37 ms of waiting, as work that one rank of three had in a step, by turns,
-# was divided among the ranks that had it in that step
-def test_what_ranks_do_by_turns_is_divided_evenly(empty_run: duckdb.DuckDBPyConnection) -> None:
-    # all take 10 for A; rank 1 takes 20 for B in step 1, rank 0 in step 2; then R takes 10
-    turn = {1: 1, 2: 0}
-    model = two_steps(
-        empty_run, lambda step, rank: [("A", 10)] + [("B", 30)] * (rank == turn[step])
-    )
-    # B is divided by two: rank 2 never has it
-    assert predicted(model, "step=1-2 kind=compute like=mean")[0] == 30
-    assert predicted(model, "step=1 kind=compute like=mean")[0] == 40
-
-
-@nightly
-def test_what_ranks_do_unequally_often_can_be_divided_evenly(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
-    # rank 1 runs A three times, 10 each, the others once; then R takes 10
-    model = two_steps(
-        empty_run,
-        lambda _, rank: [("A", 10 * (n + 1)) for n in range(3 if rank == 1 else 1)],
-    )
-    assert predicted(model, "rank=1 kind=compute like=median")[0] == 20
-    # 50 of work in three parts
-    assert predicted(model, "kind=compute like=mean")[0] == pytest.approx(50 / 3 + 10, abs=0.01)
-
-
-# what was wrong: two ranks with slow loaders were like each other, and nothing was gained
-def test_ranks_that_are_named_are_to_be_like_others(empty_run: duckdb.DuckDBPyConnection) -> None:
-    # ranks 1 and 2 run A three times, 10 each, rank 0 once; then R takes 10
-    model = two_steps(
-        empty_run, lambda _, rank: [("A", 10 * (n + 1)) for n in range(3 if rank else 1)]
-    )
-    assert predicted(model, "rank=1,2 kind=compute like=fastest")[0] == 20
-    assert predicted(model, "kind=compute like=fastest")[0] == 40
-
-
-@nightly
-def test_what_only_one_rank_does_is_no_work_of_a_rank_like_the_others(
-    empty_run: duckdb.DuckDBPyConnection,
-) -> None:
-    # 10 of compute, which rank 2 does by another kernel; in step 2 rank 1 makes an evaluation of
-    # 20, and the others wait; R takes what is left
-    def computed(step: int, rank: int) -> Kernels:
-        evaluation = [("E", 30)] if (step, rank) == (2, 1) else []
-        return [("A of another size" if rank == 2 else "A", 10), *evaluation]
-
-    model = two_steps(empty_run, computed)
-    # all of R's 10 of step 2 is left after 10 of compute
-    for scenario in ("rank=1 like=median", "step=2 kind=compute like=median", "like=fastest"):
-        assert predicted(model, scenario)[0] == (40 + 20) / 2
-    # its own kernel is what the others' is; and divided evenly, nothing has to vanish
-    assert predicted(model, "rank=2 kind=compute like=fastest")[0] == 40
-    assert predicted(model, "rank=1 kind=compute like=mean")[0] == 40
 
 
 @nightly
@@ -268,32 +182,6 @@ def test_a_sleep_that_is_gone_shortens_the_step_by_its_length(recorded: Recorded
         "gain_ns"
     ]
     assert gain == pytest.approx(40 * MS, abs=0.7 * MS)
-
-
-def test_all_at_once_is_the_last_row_and_no_sum(three_ranks: Model) -> None:
-    first, second, both = three_ranks.answers(["rank=1 name=A times=0", "rank=2 name=C times=0"])
-    # alone each leaves another rank last, at 25 and 30; together rank 2 arrives at 20
-    assert (first.gain_ns, second.gain_ns) == (5 * US, 0)
-    assert both.gain_ns == 10 * US
-    assert both.scenario == "all together"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("rank=7 times=0", "this run has no rank 7; it has ranks 0-2"),
-        ("step=99 times=0", "this run has no step 99; it has"),
-        ("class=gemm times=0", "this run has no class 'gemm'"),
-        ("name=Aa* times=0", "this run has no name 'Aa\\*'"),
-        ("op=aten::mm times=0", "no operator is called 'aten::mm', and no collective"),
-        ("group=9 times=0", "selects nothing of this run"),
-        ("kind=data_loading times=0", "selects nothing of this run"),
-        ("kind=launch times=0", "selects nothing of this run"),
-    ],
-)
-def test_what_selects_nothing_is_refused(three_ranks: Model, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        three_ranks.answers([text])
 
 
 @nightly
@@ -539,27 +427,10 @@ def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
     empty_run: duckdb.DuckDBPyConnection,
 ) -> None:
     """1.31 times slower from the third of six steps on: four steps gain 31 ms each."""
-    build = Builder(empty_run)
-    build.world(3)
-    for step in range(6):
-        at = step * 200 * MS
-        takes = {rank: 131 if rank == 1 and step >= 2 else 100 for rank in range(3)}
-        ends = at + (max(takes.values()) + 10) * MS
-        each = {}
-        for rank, length in takes.items():
-            build.step(rank, step, host=(at, at + 200 * MS), device=(at, at + 200 * MS))
-            launch = build.launch(rank, (at, at + 1000), step=step)
-            build.gpu(rank, (at + 2000, at + length * MS), launch=launch, step=step)
-            span = (at + length * MS, ends)
-            later = build.launch(rank, (at + 1000, at + 2000), step=step)
-            each[rank] = {
-                "gpu_op_id": build.gpu(rank, span, "communication", launch=later, step=step)
-            }
-        build.collective({r: (at + n * MS, ends) for r, n in takes.items()}, step=step, each=each)
-    build.write()
-    model = Model(empty_run)
-    changed = model.changed(*model.parsed("rank=1 kind=compute like=median"))
-    nodes = changed.nodes
+    run = Run(empty_run, unit=US)
+    run.slow_from_the_third()
+    model = Model(run.con)
+    nodes = model.changed(*model.parsed("rank=1 kind=compute like=median")).nodes
     own = (nodes.rank == 1) & (nodes.sort == COMPUTE)
     lengths = [int(nodes.length[own & (nodes.step == step)][0]) for step in range(6)]
     assert lengths == pytest.approx([100 * MS - 2000] * 6, abs=2)

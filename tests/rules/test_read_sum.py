@@ -43,6 +43,47 @@ def test_bytes_that_a_job_exchanges_itself_are_no_objects(
     assert "Each step exchanges Python objects" not in titles
 
 
+# what was wrong: "Gather it every so many steps", "Sum it up and read it every so many steps"
+@pytest.mark.parametrize(
+    ("sizes", "carried", "made", "objects"),
+    [
+        ("all_gather", "gather", "aten::resize_", "gather_object"),
+        ("recv", "recv", "aten::sum", "recv_object_list"),
+        ("recv", "recv", "aten::empty", ""),
+    ],
+)
+def test_objects_for_one_rank_are_objects_too(
+    empty_run: duckdb.DuckDBPyConnection, sizes: str, carried: str, made: str, objects: str
+) -> None:
+    """In each of two steps sizes are exchanged for 2 ms and read; room is made, bytes follow."""
+    build = Builder(empty_run)
+    build.world(3)
+    for step in range(2):
+        at = step * 100 * MS
+        for op, begin, size, dtype in ((sizes, 50, 8, "Long"), (carried, 55, 5000, "Byte")):
+            begin, end = at + begin * MS, at + (begin + 2) * MS
+            for ranks in [(0, 1), (0, 2)] if op == "recv" else [(0, 1, 2)]:
+                each = {}
+                for rank in ranks:
+                    mine = "send" if op == "recv" and rank == 0 else op
+                    call = build.host(rank, (begin, end), f"c10d::{mine}", step=step)
+                    each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+                    each[rank] |= {"op": mine, "dtype": dtype}
+                spans = dict.fromkeys(ranks, (begin, end))
+                build.collective(spans, step=step, op=op, bytes_=size, each=each)
+        for rank in range(3):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, at + 50 * MS), "aten::mm", step=step)
+            build.host(rank, (at + 52 * MS, at + 53 * MS), "aten::item", step=step)
+            build.host(rank, (at + 53 * MS, at + 54 * MS), made, step=step)
+    row = found_by(build.con, "read_sum")["read_sum"]
+    assert (row["title"] == "Each step exchanges Python objects") == bool(objects)
+    if objects:
+        assert row["advice"].startswith(f"Tensors of known sizes in place of objects ({objects})")
+    else:
+        assert row["advice"].startswith("Exchange and read it every so many steps")
+
+
 # what was wrong: "Sum it up and read it every so many steps", of what DDP reads for itself
 def test_ddp_that_looks_for_unused_parameters_is_named(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path

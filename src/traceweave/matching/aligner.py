@@ -10,15 +10,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from traceweave.arrays import Flags
-from traceweave.matching.alignment import Alignment
+from traceweave.matching.alignment import Alignment, align_pair, align_stretches
+from traceweave.matching.calls import Calls
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.strands import Strand, align_loosely, align_strands, may_be_one
+from traceweave.matching.outcome import PART_FITS
+from traceweave.matching.strands import Strand
 from traceweave.matching.ties import Tie
 
+ALIKE = 0.5
+"""Share of operations that two strands need in common to be worth comparing."""
+COVERED = 0.8
+"""Share of the calls of both strands, while both recorded, that must have found each other."""
 LIKE = 0.05
 """By what share of its calls a strand may have more or fewer than one like it."""
-MATES = 3
-"""Strands of its clock that one that cannot be aligned is tried beside."""
 
 
 @dataclass(frozen=True)
@@ -75,15 +79,16 @@ class Aligner:
     _aligned: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
     _loose: dict[tuple[Strand, Strand], Alignment] = field(default_factory=dict)
     """The same of those that could not be aligned, some of their calls."""
-    _mates: dict[Strand, list[Strand]] = field(default_factory=dict)
-    """What may stand in for a strand, as `mates` says."""
 
     def align(self, strand: Strand, seed: Strand) -> Alignment | None:
         """Align a strand with the seed by itself; None if that does not tell, with the reason."""
         if not self.comparable(strand, seed):
             return None
         if (strand, seed) not in self._aligned:
-            found = align_strands(strand, seed, self.time)
+            a, b, same_clock = self._shown(strand, seed)
+            found = align_pair(a, b, same_clock=same_clock)
+            if found.line is not None and not _covers(found):
+                found = replace(found, line=None, reason=PART_FITS)
             if found.line is None:  # as most are: only the reason is asked for
                 found = replace(found, partner=found.partner[:0])
             self._aligned[strand, seed] = found
@@ -93,51 +98,34 @@ class Aligner:
             return None
         return found
 
-    def beside(self, strand: Strand, seed: Strand) -> Alignment | None:
-        """Align a strand with the seed as one like it of its own clock is: beside that, what is
-        missing in between shows, however far the seed's clock is off.
-        """
-        if not self.comparable(strand, seed):
-            return None
-        mates = [other for other in self.mates(strand) if other.rank != seed.rank]
-        for other in mates[:MATES]:
-            there = self.align(other, seed)
-            here = self.align(strand, other) if there is not None else None
-            if here is not None and there is not None:
-                partner = np.where(here.partner >= 0, there.partner[here.partner], -1)
-                self._aligned[strand, seed] = Alignment(partner, there.line, False)
-                return self._aligned[strand, seed]
-        return None
-
-    def mates(self, strand: Strand) -> list[Strand]:
-        """Strands of other ranks of its clock, as long as it, those most like it first."""
-        if strand not in self._mates:
-            mates = [
-                other
-                for other in self.strands
-                if other.rank != strand.rank
-                and self.time.tied(strand.rank, other.rank)
-                and _as_long(other, strand)
-            ]
-            mates.sort(key=lambda other: (abs(len(other) - len(strand)), other.rank))
-            self._mates[strand] = mates
-        return self._mates[strand]
-
     def loosely(self, strand: Strand, seed: Strand) -> Alignment:
         """Align those calls of a strand that run with the seed's, stretch by stretch."""
         if (strand, seed) not in self._loose:
-            self._loose[strand, seed] = align_loosely(strand, seed, self.time)
+            a, b, same_clock = self._shown(strand, seed)
+            self._loose[strand, seed] = align_stretches(a, b, same_clock=same_clock)
         return self._loose[strand, seed]
+
+    def _shown(self, strand: Strand, seed: Strand) -> tuple[Calls, Calls, bool]:
+        """The calls of two strands on their common time, and whether they have one."""
+        a, b = (self.time.shown(one.rank, one.calls) for one in (strand, seed))
+        return a, b, self.time.tied(strand.rank, seed.rank)
 
     def like(self, strand: Strand, other: Strand) -> bool:
         """Whether two strands did the same operations about equally often."""
-        return self.comparable(strand, other) and _as_long(strand, other)
+        return self.comparable(strand, other) and abs(len(strand) - len(other)) <= LIKE * len(other)
 
     def comparable(self, strand: Strand, seed: Strand) -> bool:
-        """Whether operations and labels allow two strands to be of one group."""
-        return may_be_one(strand, seed) and self.may_join(strand, seed)
+        """Whether operations and labels allow two strands, of two ranks, to be of one group."""
+        shared = int(np.minimum(strand.operations, seed.operations).sum())
+        enough = shared >= ALIKE * max(1, min(len(strand), len(seed)))
+        return strand.rank != seed.rank and enough and self.may_join(strand, seed)
 
 
-def _as_long(strand: Strand, other: Strand) -> bool:
-    """Whether a strand has about as many calls as another."""
-    return abs(len(strand) - len(other)) <= LIKE * len(other)
+def _covers(found: Alignment) -> bool:
+    """Whether most calls between the first and the last that found a partner have one."""
+    i = np.flatnonzero(found.partner >= 0)
+    if not len(i):
+        return False
+    j = found.partner[i]
+    span = max(i[-1] - i[0], j.max() - j.min()) + 1
+    return bool(len(i) >= COVERED * span)

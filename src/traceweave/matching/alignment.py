@@ -19,7 +19,6 @@ from traceweave.matching.coarse_clocks import ALONE, EXACT, Line, fit_line, matc
 from traceweave.matching.evidence import FLOOR_NS, PROVEN, surprise
 from traceweave.matching.shifts import (
     AT_A_TIME,
-    CLEAR,
     SAMPLE,
     STEP_NS,
     choose_shift,
@@ -45,9 +44,6 @@ WINDOW = 8
 LACK = 4.0
 """Minus the logarithm of how often a rank's recording lacks a call, one in fifty at most: what a
 call without partner costs, and one that is off at most."""
-MOST = 0.5
-"""A shift that leaves more than this share of the shorter sequence without partners has to bring as
-many together as any line between the clocks does, however little ends scatter."""
 LOOSE = 16
 """Calls of a stretch that is looked at by itself where a whole sequence is not decided,"""
 LOOK = 8
@@ -106,13 +102,6 @@ def align_pair(a: Calls, b: Calls, *, same_clock: bool = False) -> Alignment:
     _drop_outdone(a, b, partner, shift)
     if not _supported(a, b, line, partner):
         return _align_by_votes(a, b, same_clock, TOO_FEW)
-    few = int((partner >= 0).sum()) < MOST * min(len(a), len(b))
-    if few or (partner[region] < 0).any():
-        # where calls are missing in between, a few steps may look like others by chance, and all of
-        # them where they take evenly long
-        voted = _align_by_votes(a, b, same_clock, TOO_FEW)
-        if _better(a, b, voted.partner, partner, few=few):
-            return voted
     plain = shift == 0 and len(a) == len(b) and bool((partner == np.arange(len(a))).all())
     return Alignment(partner, line, plain)
 
@@ -314,17 +303,6 @@ def _align_between(a: Calls, b: Calls, line: Line, partner: Ints, same_clock: bo
                 partner[i] = j
 
 
-def _better(a: Calls, b: Calls, one: Ints, other: Ints, *, few: bool) -> bool:
-    """Whether `one` choice of partners brings more calls together than the `other`, which brings
-    few, or at least as many whose ends clearly scatter less."""
-    these, those = np.flatnonzero(one >= 0), np.flatnonzero(other >= 0)
-    if few:
-        return len(these) > len(those)
-    scatter = _unevenness(a, these, b, one[these])
-    before = _unevenness(a, those, b, other[those])
-    return len(these) >= len(those) and CLEAR * scatter < before
-
-
 def _apart(a: Calls, i: Ints, b: Calls, j: Ints, line: Line) -> float:
     """How far off the line ends are, ns."""
     return float(np.median(np.abs(b.end[j] - line.apply(a.end[i]))))
@@ -335,12 +313,6 @@ def _runs(partner: Ints) -> list[Ints]:
     found = np.flatnonzero(partner >= 0)
     edges = np.flatnonzero(np.diff(partner[found] - found)) + 1
     return np.split(found, edges) if len(found) else []
-
-
-def _unevenness(a: Calls, i: Ints, b: Calls, j: Ints) -> float:
-    """Median change of the end difference from one pair of calls to the next, ns; inf with fewer
-    than two."""
-    return float(np.median(np.abs(np.diff(b.end[j] - a.end[i])))) if len(i) > 1 else np.inf
 
 
 def _fill_between(a: Calls, b: Calls, line: Line, partner: Ints) -> None:

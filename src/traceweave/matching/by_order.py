@@ -4,14 +4,14 @@ time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.matching.alignment import align_pair
 from traceweave.matching.calls import Calls, SameClock
-from traceweave.matching.coarse_clocks import EXACT, Line, match_leftovers
+from traceweave.matching.coarse_clocks import EXACT, Line, match_by_time, on_clock
 from traceweave.matching.outcome import ALONE, OVERLAPS, Matches
 
 ROUNDING_NS = 2_000
@@ -95,26 +95,24 @@ def match_rest(parts: list[Part], instance: Ints) -> None:
     none is left.
     """
     known = instance.copy()
-    for _ in range(len(parts)):
-        open_parts = []
-        for part in parts[1:]:
-            free = np.flatnonzero(instance[part.index] < 0)
-            if part.line is not None and len(free):
-                left = Part(part.index[free], part.calls.take(free), part.line)
-                open_parts.append((left, free, known[part.index]))
-        if len(open_parts) < 2:
+    placed = [(part, part.line) for part in parts[1:] if part.line is not None]
+    for _ in parts:
+        free = [(np.flatnonzero(instance[part.index] < 0), part, line) for part, line in placed]
+        left = sorted((one for one in free if len(one[0])), key=lambda one: -len(one[0]))
+        if len(left) < 2:
             return
-        (lead, place, beside), *others = sorted(open_parts, key=lambda one: -len(one[0].index))
-        following = int(instance.max()) + 1
-        instance[lead.index] = following + np.arange(len(lead.index))
-        for part, own_place, own_beside in others:
-            if part.line is None or lead.line is None:
-                continue
-            partner = match_leftovers(part.calls, part.line, lead.calls, lead.line)
-            found = np.flatnonzero(partner >= 0)
-            sure = _continue(own_place[found], own_beside, place[partner[found]], beside)
-            found = found[sure]
-            instance[part.index[found]] = instance[lead.index[partner[found]]]
+        (place, lead, its), *others = left
+        instance[lead.index[place]] = int(instance.max()) + 1 + np.arange(len(place))
+        # all on the clock of the first part
+        theirs = on_clock(lead.calls.take(place), its)
+        for own, part, line in others:
+            partner = np.full(len(own), -1, dtype=np.int64)
+            common = replace(EXACT, scatter=max(line.scatter, its.scatter))
+            match_by_time(on_clock(part.calls.take(own), line), theirs, common, partner)
+            here = own[partner >= 0]
+            there = place[partner[partner >= 0]]
+            sure = _continue(here, known[part.index], there, known[lead.index])
+            instance[part.index[here[sure]]] = instance[lead.index[there[sure]]]
 
 
 def _continue(mine: Ints, my_instance: Ints, theirs: Ints, their_instance: Ints) -> Flags:

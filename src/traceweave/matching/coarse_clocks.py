@@ -91,16 +91,6 @@ def fit_curve(at: Floats, differences: Floats) -> Curve:
     )
 
 
-def match_leftovers(a: Calls, line_a: Line, b: Calls, line_b: Line) -> Ints:
-    """Match calls of two ranks by time alone, both on the clock of a third rank; -1 where none
-    fits.
-    """
-    on_common = Line(0.0, 0.0, 0.0, max(line_a.scatter, line_b.scatter))
-    partner = np.full(len(a), -1, dtype=np.int64)
-    match_by_time(on_clock(a, line_a), on_clock(b, line_b), on_common, partner)
-    return partner
-
-
 def on_clock(calls: Calls, clock: Line | Curve) -> Calls:
     """Return the calls on another clock."""
     start, end = (np.rint(clock.apply(of)).astype(np.int64) for of in (calls.start, calls.end))

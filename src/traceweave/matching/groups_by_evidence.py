@@ -16,16 +16,15 @@ from dataclasses import InitVar, dataclass, field, replace
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.matching.aligner import Aligner, StrandSet
+from traceweave.matching.aligner import COVERED, Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.evidence import LEAST, SHARE, clear
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.strands import COVERED, Strand, signatures
+from traceweave.matching.strands import Strand, signatures
 from traceweave.matching.ties import (
     APART,
-    FOREIGN,
     GAP,
     STRAY_NS,
     Bundle,
@@ -43,10 +42,6 @@ from traceweave.medians import running_median
 GAP_NS = 30_000.0
 """A strand whose ends scatter more than this, and GAP times more than those of the others, is of
 another group: below, rings alone may do it."""
-ODD = 0.15
-"""Share of calls that may look as if they were of the groups that ends alone suggest: of many such
-ways to divide a set, one is always the worst.
-"""
 
 
 @dataclass
@@ -173,7 +168,7 @@ class Search:
         """
         nearest: dict[int, tuple[float, Strand, Alignment]] = {}
         for other in others:
-            found = self.aligner.align(other, seed) or self.aligner.beside(other, seed)
+            found = self.aligner.align(other, seed)
             if found is not None:
                 scatter = _scatter(other, seed, found)
                 if other.rank not in nearest or scatter < nearest[other.rank][0]:
@@ -208,7 +203,7 @@ class Search:
         if divided:
             for part in ways[weakest]:
                 yield from self._prove_part(found, order[part])
-        elif self.job.pair or self._proves(found, ties, len(even)):
+        elif self.job.pair or self._proves(found, ties):
             tie = ties[weakest]
             yield StrandSet(found.strands, found.alignments, tie, as_others=as_others)
         elif together:
@@ -266,9 +261,8 @@ class Search:
         else:
             self._refuse(strands, NOT_PROVEN)
 
-    def _proves(self, found: StrandSet, ties: list[Tie], even: int) -> bool:
-        """Whether ends show one group, and no calls of another among them; the first `even` ties
-        are those of the layouts.
+    def _proves(self, found: StrandSet, ties: list[Tie]) -> bool:
+        """Whether ends show one group.
 
         Where ranks were not recorded, who was last may not be known, and starts have to lie far
         apart. Of one that lacks only one rank, the parts of a group that was recorded whole do know
@@ -283,11 +277,7 @@ class Search:
             return False
         shown = group == found.ranks() or bool(self._beside(found))
         apart = 0.0 if self.job.lacks < 1 or (self.job.lacks == 1 and shown) else APART
-        shares = [FOREIGN] * even + [ODD] * (len(ties) - even)
-        return all(
-            tie.proves and tie.far_ratio >= apart and (found.shared or tie.allows(share))
-            for tie, share in zip(ties, shares, strict=True)
-        )
+        return all(tie.proves and tie.far_ratio >= apart for tie in ties)
 
     def _settle(self, proven: list[StrandSet]) -> list[StrandSet]:
         """Join sets that are parts of one group, drop those that together divide otherwise, and

@@ -13,15 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.alignment import Alignment, align_pair, align_stretches
 from traceweave.matching.calls import OPS, Calls
-from traceweave.matching.common_time import CommonTime
-from traceweave.matching.outcome import PART_FITS
 
-ALIKE = 0.5
-"""Share of operations that two strands need in common to be worth comparing."""
-COVERED = 0.8
-"""Share of the calls of both strands, while both recorded, that must have found each other."""
 THREADS = 2
 """Worker threads that gloo gives every group."""
 
@@ -93,41 +86,3 @@ def signatures(calls: Calls, index: Ints) -> Ints:
     """Number calls by all that is said of them: equal numbers, equal words."""
     columns = [of[index] for of in (calls.stream, calls.op, calls.size, calls.dtype, calls.kernel)]
     return np.asarray(np.unique(np.c_[*columns], axis=0, return_inverse=True)[1].ravel(), np.int64)
-
-
-def may_be_one(a: Strand, b: Strand) -> bool:
-    """Whether two strands are worth comparing: of two ranks, and with operations in common."""
-    mine, theirs = a.operations, b.operations
-    shared = int(np.minimum(mine, theirs).sum())
-    return a.rank != b.rank and shared >= ALIKE * max(1, min(len(a), len(b)))
-
-
-def align_strands(a: Strand, b: Strand, time: CommonTime) -> Alignment:
-    """Align the calls of two strands, on their common time, as if they were one group; undecided
-    where only part of them fits.
-    """
-    mine, theirs = (time.shown(strand.rank, strand.calls) for strand in (a, b))
-    found = align_pair(mine, theirs, same_clock=time.tied(a.rank, b.rank))
-    if found.line is None:
-        return found
-    if not _covers(found):
-        return Alignment(np.full(len(a), -1, dtype=np.int64), None, False, PART_FITS)
-    return found
-
-
-def align_loosely(a: Strand, b: Strand, time: CommonTime) -> Alignment:
-    """Align some calls of two strands that could not be aligned as if they were one group all the
-    same.
-    """
-    mine, theirs = (time.shown(strand.rank, strand.calls) for strand in (a, b))
-    return align_stretches(mine, theirs, same_clock=time.tied(a.rank, b.rank))
-
-
-def _covers(found: Alignment) -> bool:
-    """Whether most calls between the first and the last that found a partner have one."""
-    i = np.flatnonzero(found.partner >= 0)
-    if not len(i):
-        return False
-    j = found.partner[i]
-    span = max(i[-1] - i[0], j.max() - j.min()) + 1
-    return bool(len(i) >= COVERED * span)

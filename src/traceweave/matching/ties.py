@@ -19,7 +19,6 @@ whatever the distance, it and its like prove that by themselves (`own_calls`).
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -35,7 +34,7 @@ from traceweave.medians import from_neighbours, running_median
 SPEAKS = 2.0
 """The same for a call that speaks for itself."""
 FOREIGN = 0.05
-"""Share of calls that may look as if they were of another group."""
+"""Share of messages that may look as if they were of others."""
 APART = 10.0
 """How many times farther starts must lie apart than ends where who was last may not be known."""
 STRAY_NS = 10_000.0
@@ -105,10 +104,6 @@ class Tie:
     def against(self) -> float:
         """Share of calls that by themselves speak for several groups."""
         return int((self.by_call < -SPEAKS).sum()) / max(self.calls, 1)
-
-    def allows(self, share: float) -> bool:
-        """Whether no more than this share of the calls, rounded up, speaks for several groups."""
-        return self.against * self.calls <= math.ceil(share * self.calls) + 1e-9
 
     @property
     def clear(self) -> bool:

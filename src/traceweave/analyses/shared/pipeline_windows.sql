@@ -57,4 +57,4 @@ SELECT
 FROM spans AS s
 WHERE s.is_chain AND s.is_whole
 GROUP BY s.first_rank, s.step
-HAVING count(*) = any_value(s.stages)
+HAVING count(s.first_ns) = any_value(s.stages)
