@@ -16,6 +16,7 @@ import traceweave
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from tests.rewritten import rewritten
+from traceweave.words import doubts_said
 
 Events = list[dict[str, Any]]
 Damage = Callable[[Events, random.Random], None]
@@ -310,7 +311,7 @@ def _one_step_less(events: Events, chance: random.Random) -> None:
         (_no_metadata, "no metadata", "3 of 6 NCCL kernels tell neither group nor size"),
         pytest.param(_one_long_op, "one op", "of the time that the GPU is busy", marks=nightly),
         pytest.param(
-            _one_step_less, "fewer steps", "recorded 5 of 6 steps that other ranks did",
+            _one_step_less, "fewer steps", "it lacks 1 of 6 steps that other ranks recorded",
             marks=nightly,
         ),
     ],
@@ -453,3 +454,23 @@ def _shares(run: traceweave.Run) -> list[float]:
         " sum(idle_ns) / sum(window_ns) FROM breakdown()"
     ).to_numpy()
     return [float(share) for share in row]
+
+
+# what was wrong: "Rank 1 most: it recorded 3 of 4 steps", of which rank 3 had recorded two
+def test_the_rank_that_lacks_most_steps_is_named(fixtures: Path, tmp_path: Path) -> None:
+    def lacking(trace: dict[str, Any]) -> None:
+        events = trace["traceEvents"]
+        steps = sorted({e["name"] for e in events if e["name"].startswith("ProfilerStep#")})
+        gone = steps[: {1: 1, 3: 2}.get(trace["distributedInfo"]["rank"], 0)]
+        trace["traceEvents"] = [event for event in events if event["name"] not in gone]
+
+    traces = rewritten(fixtures / "ddp_gloo_4ranks", tmp_path / "traces", lacking)
+    with _ingested(traces, tmp_path) as run:
+        told = set(run.findings()["evidence"])
+        rows = run.stream_analysis("recording").read_all().to_pylist()
+    fewer = [row for row in rows if row["kind"] == "fewer steps"]
+    assert [(row["rank"], row["count"]) for row in fewer] == [(1, 1), (3, 2)]
+    said = "it lacks 2 of 4 steps that other ranks recorded"
+    assert f"Rank 3 most: {said}" in {text.split(".")[0] for text in told}
+    (line,) = doubts_said([{**row, "is_unknown": False} for row in fewer])
+    assert line == f"ranks 1, 3, rank 3 most: {said}"

@@ -154,12 +154,14 @@ WITH recorded AS (
     UNION SELECT rank, source_id, step FROM base.doubts WHERE is_unknown AND step IS NOT NULL
 ),
 counted AS (
-    SELECT rank, min(source_id) AS source_id, count(DISTINCT step) AS count
+    SELECT rank, min(source_id) AS source_id, count(DISTINCT step) AS steps
     FROM recorded GROUP BY rank
 )
-SELECT rank, source_id, NULL AS step, 'fewer steps' AS kind, count, m.total, FALSE AS is_unknown
-FROM counted CROSS JOIN (SELECT max(count) AS total FROM counted) AS m
-WHERE count < m.total
+SELECT
+    rank, source_id, NULL AS step, 'fewer steps' AS kind, m.total - steps AS count, m.total,
+    FALSE AS is_unknown
+FROM counted CROSS JOIN (SELECT max(steps) AS total FROM counted) AS m
+WHERE steps < m.total
 """
 
 _BY_KIND = {

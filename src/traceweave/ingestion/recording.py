@@ -90,7 +90,7 @@ _KINDS = {
     ),
     "fewer steps": _Kind(
         "",
-        "it recorded {share} steps that other ranks did",
+        "it lacks {share} steps that other ranks recorded",
         "start and stop the profiler at the same step on every rank",
     ),
     "no launches": _Kind(
@@ -109,7 +109,7 @@ _KINDS = {
         "",
         "{share} NCCL kernels tell neither group nor size, as the others do: they are matched by"
         " their order, if at all",
-        "record operators too, and no step that replays a CUDA graph",
+        "record operators too, and annotate CUDA graphs (torch 2.15) or record no replay of them",
     ),
     "other settings": _Kind(
         "",
