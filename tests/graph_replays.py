@@ -5,12 +5,12 @@ captured with annotations: what their collective was called with when it was cap
 with it, which each replay repeats.
 """
 
-import gzip
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.rewritten import rewritten
 
 Event = dict[str, Any]
 
@@ -30,24 +30,18 @@ def replayed(
     0. The first `part` of the GPU ops of a step are the graph's; the others are launched as they
     were. `lanes`: torch was asked to show all of a graph on one stream.
     """
-    target.mkdir()
-    for path in source.glob("rank*.json.gz"):
-        trace = json.loads(gzip.decompress(path.read_bytes()))
-        rank = int(path.name.split(".")[0].removeprefix("rank"))
-        trace["traceEvents"] = _events(trace["traceEvents"], cut.get(rank, ()), part, lanes)
-        (target / path.name).write_bytes(gzip.compress(json.dumps(trace).encode(), 1))
-    return target
+
+    def change(trace: dict[str, Any]) -> None:
+        missing = cut.get(trace["distributedInfo"]["rank"], ())
+        trace["traceEvents"] = _events(trace["traceEvents"], missing, part, lanes)
+
+    return rewritten(source, target, change)
 
 
 def _events(events: list[Event], cut: tuple[int, ...], part: float, lanes: bool) -> list[Event]:
-    steps = sorted(
-        (
-            e
-            for e in events
-            if e.get("cat") == "user_annotation" and e["name"][:12] == "ProfilerStep"
-        ),
-        key=lambda event: event["ts"],
-    )
+    marks = [e for e in events if e.get("cat") == "user_annotation"]
+    marks = [event for event in marks if event["name"].startswith("ProfilerStep#")]
+    steps = sorted(marks, key=lambda event: event["ts"])
     ops = [e for e in events if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     calls = {e["args"]["correlation"]: e for e in events if e.get("cat") == "cuda_runtime"}
     launched = {op["args"]["correlation"] for op in ops}

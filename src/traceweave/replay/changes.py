@@ -382,22 +382,15 @@ class Changer:
             # a call is the same whether or not it found anything to wait for
             sort: Ints = np.where(nodes.sort[rows] == ENTER, CALL, nodes.sort[rows])
             thing, who = name * 16 + sort, nodes.rank[rows]
-        in_any = thing
         if s.steps is not None:
-            # one by one: ranks that are late by turns are alike in all of them together
             named = np.isin(self.step[rows], list(s.steps))
             rows, thing, who = rows[named], thing[named], who[named]
-            in_any = thing
-            of_step, steps = numbered(self.step[rows])
-            thing = numbered(thing)[0] * steps + of_step
         if s.like == "mean":
             # what is divided is the work of the chosen, and stays the same
-            parts = (rows, thing, who, in_any)
-            rows, thing, who, in_any = (part[chosen[rows]] for part in parts)
+            rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
             if kind in AS_A_WHOLE and s.steps is None:
                 thing = one_by_one(thing, who, self.step[rows], nodes.start[rows])
         wanted = chosen[rows]
-        of_thing, _ = numbered(thing)
         of_owner, _ = numbered(who - who.min(initial=0))
         like = s.like or "median"
         stages = None
@@ -406,8 +399,12 @@ class Changer:
             stages = self._peers(np.unique(who)).argmax(axis=1)
         if stages is not None and s.steps is not None:
             stretch = self._stretches(who)[rows]
-            each = divided(old[rows], in_any, of_owner, self.step[rows], stretch, stages)
-            return rows, each
+            return rows, divided(old[rows], thing, of_owner, self.step[rows], stretch, stages)
+        if s.steps is not None:
+            # one by one: ranks that are late by turns are alike in all of them together
+            of_step, steps = numbered(self.step[rows])
+            thing = numbered(thing)[0] * steps + of_step
+        of_thing, _ = numbered(thing)
         to_change: Flags | None = None
         if kind in AS_A_WHOLE and s.ranks is not None and not set(self.graph.ranks) <= s.ranks:
             to_change = np.isin(np.unique(who), list(s.ranks))

@@ -44,7 +44,8 @@ SELECT
     k.start_local_ns,
     k.duration_ns,
     CASE
-        WHEN k.keys."Collective name" IS NOT NULL THEN CASE WHEN k.graph_node IS NULL THEN 'metadata' ELSE 'capture' END
+        WHEN k.keys."Collective name" IS NOT NULL AND k.graph_node IS NOT NULL THEN 'capture'
+        WHEN k.keys."Collective name" IS NOT NULL THEN 'metadata'
         WHEN k.announced IS NOT NULL THEN 'host op'
         ELSE 'name'
     END AS evidence
