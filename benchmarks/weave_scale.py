@@ -27,7 +27,7 @@ import duckdb
 import numpy as np
 
 import traceweave.weave as weaving
-from traceweave.clocks import estimate
+from traceweave.clocks import answer
 from traceweave.store.schema import create_tables
 from traceweave_simulator.traffic import Traffic, simulate_traffic
 from traceweave_simulator.traffic_jobs import Job, three_axes
@@ -106,7 +106,7 @@ def weave_metered(database: Path) -> None:
     with database.with_suffix(".truth").open("rb") as file:
         run: Traffic = pickle.load(file)
     for name in PARTS:
-        module = estimate if name == "fit_clocks" else weaving  # which imports it when it is called
+        module = answer if name == "fit_clocks" else weaving  # which imports it when it is called
         setattr(module, name, metered(name, getattr(module, name)))
     print("| part | s | CPU s | peak GiB so far |\n|---|---:|---:|---:|")
     with duckdb.connect(database) as con:

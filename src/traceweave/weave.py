@@ -17,11 +17,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from traceweave.arrays import Ints
-from traceweave.clocks.clock import Clock, RankInfo, alone
-from traceweave.clocks.matrices import build_blocks
-from traceweave.clocks.probes import read_exchanges
+from traceweave.clocks.clock import Clock, RankInfo, Violations, alone, find_violations
+from traceweave.clocks.matrices import build_blocks, read_exchanges
 from traceweave.clocks.tables import read_ranks, write_clocks
-from traceweave.clocks.violations import Violations, find_violations
 from traceweave.errors import UsageError
 from traceweave.links import write_links
 from traceweave.matching.calls import Calls, read_calls
@@ -147,7 +145,7 @@ def _fit(
     if len(ranks) == 1:
         clock = alone(ranks[0])
         return [clock], 0, find_violations(blocks, numbers, [clock], origin)
-    from traceweave.clocks.estimate import fit_clocks  # imports SciPy, which takes 0.1 s
+    from traceweave.clocks.answer import fit_clocks  # imports SciPy, which takes 0.1 s
 
     probes = read_exchanges(con, np.array(numbers), origin)
     used = [*blocks, *probes] if use_ends else []

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from traceweave.clocks.bounds import Bounds, bounds_of
-from traceweave.clocks.matrices import Block
-from traceweave.clocks.probes import as_collectives
+from traceweave.clocks.matrices import Block, as_collectives
 
 
 def probes(

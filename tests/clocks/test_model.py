@@ -7,7 +7,7 @@ import pytest
 
 from tests.marks import nightly
 from tests.traffic import woven
-from traceweave.clocks import system
+from traceweave.clocks import model
 from traceweave.medians import others_medians
 from traceweave_simulator.traffic_jobs import DDP, FSDP, TP_DP, Job, Op, pipeline
 from traceweave_simulator.traffic_tables import clock_errors, outside_bounds
@@ -148,7 +148,7 @@ def test_of_random_jobs_no_offset_lies_outside_its_bound() -> None:
 def test_sums_of_few_clocks_are_those_of_many(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     found = []
     for dense in (0.0, np.inf):  # all sparse, all dense
-        monkeypatch.setattr(system, "DENSE", dense)
+        monkeypatch.setattr(model, "DENSE", dense)
         with woven(job) as (con, _):
             rows = con.execute("SELECT offset_ns, bound_ns FROM clocks ORDER BY ALL").fetchall()
             found.append(np.array(rows, dtype=float))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from traceweave.arrays import Floats
+from traceweave.clocks.answer import fit_clocks
 from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.estimate import fit_clocks
 from traceweave.clocks.matrices import Block
 from traceweave.clocks.start import SAME_NS as HOST_NS
 from traceweave.clocks.tables import read_ranks

@@ -35,14 +35,8 @@ class Bounds:
 
 def bounds_of(blocks: list[Block], root: Ints) -> Bounds:
     """Return the bounds of ranks against their `root`s; the blocks are on the common clock."""
-    graph = _room(blocks, len(root))
-    slack = _slack(graph)
-    count = len(root)
-    moved = np.zeros(graph.shape[0])
-    if graph.nnz and graph.data.min() < 0:
-        loose = graph.copy()
-        loose.data = loose.data + slack
-        moved = _moved(loose)
+    graph, count = _room(blocks, len(root)), len(root)
+    slack, moved = _loosened(graph)
     edges = graph.tocoo()
     room = edges.data + slack + moved[edges.row] - moved[edges.col]
     # a way of length 0 is none to SciPy
@@ -58,24 +52,16 @@ def bounds_of(blocks: list[Block], root: Ints) -> Bounds:
 def _room(blocks: list[Block], count: int) -> csr_matrix:
     """Edges i -> j of end_i - start_j, the least of all instances; in groups of many ranks and few
     instances by way of a node per instance, the moment at which its last rank began."""
-    rows: list[Ints] = []
-    columns: list[Ints] = []
-    rooms: list[Floats] = []
+    found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
     nodes = count
     for block in blocks:
         wide = block.proves and len(block.ranks) > 2 * len(block.end)
-        for one, other, room in _through(block, nodes) if wide else _pairs(block):
-            rows.append(one)
-            columns.append(other)
-            rooms.append(room)
+        found += _through(block, nodes) if wide else _pairs(block)
         nodes += len(block.end) * wide
-    if not rows:
-        return csr_matrix((count, count))
-    row, column = np.concatenate(rows), np.concatenate(columns)
-    room = np.concatenate(rooms)
+    row, column, room = (np.concatenate(part) for part in zip(*found, strict=True))
     order = np.lexsort((room, column, row))
     row, column, room = row[order], column[order], room[order]
-    first = np.r_[True, (np.diff(row) != 0) | (np.diff(column) != 0)] & np.isfinite(room)
+    first = np.isfinite(room) & (np.diff(row * nodes + column, prepend=-1) != 0)
     room = np.where(room[first] == 0, ROUNDED_NS, room[first])
     return csr_matrix((room, (row[first], column[first])), (nodes, nodes))
 
@@ -104,39 +90,30 @@ def _through(block: Block, first: int) -> list[tuple[Ints, Ints, Floats]]:
     return [(rank, node, end), (node, rank, start)]
 
 
-def _slack(graph: csr_matrix) -> float:
-    """A constant that removes every contradiction, within a factor of two of the least."""
-    if not graph.nnz or graph.data.min() >= 0:
-        return 0.0
+def _loosened(graph: csr_matrix) -> tuple[float, Floats]:
+    """A constant that removes every contradiction, within a factor of two of the least; and moves,
+    as even as may be, after which no constraint is violated."""
     both = graph.multiply(graph.T.astype(bool)) + graph.T.multiply(graph.astype(bool))
     slack = max(0.0, -float(both.data.min(initial=0.0)) / 2)
     slack = slack + 1.0 if slack else 0.0
     while True:
-        loose = graph.copy()
-        loose.data = loose.data + slack
-        if _potentials(loose) is not None:
-            return slack
+        loose = csr_matrix((graph.data + slack, graph.indices, graph.indptr), graph.shape)
+        forth, back = _potentials(loose), _potentials(loose.T.tocsr())
+        if forth is not None and back is not None:
+            return slack, (forth - back) / 2
         slack = 2 * slack + 1_000.0
 
 
 def _potentials(graph: csr_matrix) -> Floats | None:
-    """Shortest ways to every node from anywhere, at most 0 (Bellman and Ford's); None if a circle
-    is shorter than 0, or ways have very many edges."""
+    """Shortest ways to every node from anywhere, at most 0 (Bellman and Ford's; SciPy's goes over
+    all edges once per node); None if a circle is shorter than 0, or ways have very many edges."""
     edges = graph.tocsc()
     column = np.flatnonzero(np.diff(edges.indptr))
     value = np.zeros(graph.shape[0])
-    for _ in range(min(graph.shape[0], PASSES) + 1):
+    for _ in range(min(graph.shape[0], PASSES) + 1 if len(column) else 0):
         ways = np.minimum.reduceat(value[edges.indices] + edges.data, edges.indptr[column])
         found = np.minimum(value[column], ways)
-        if (value[column] - found).max(initial=0.0) < ROUNDED_NS:
+        if (value[column] - found).max() < ROUNDED_NS:
             return value
         value[column] = found
-    return None
-
-
-def _moved(graph: csr_matrix) -> Floats:
-    """Moves, as even as may be, after which no constraint is violated."""
-    forth, back = _potentials(graph), _potentials(graph.T.tocsr())
-    if forth is None or back is None:
-        raise AssertionError("bounds contradict each other after they were loosened")
-    return (forth - back) / 2
+    return None if len(column) else value

@@ -7,77 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.basis import BENDS, Step
+from traceweave.arrays import Floats, Ints
+from traceweave.clocks.ends import LEAST
+from traceweave.clocks.model import BENDS, NU, STEP_NS, TINY, Model, Step
 from traceweave.clocks.start import DRIFT
-from traceweave.clocks.system import NU, STEP_NS, TINY, Model
-from traceweave.clocks.variances import GRID, ROUNDED, best_variance, price
+from traceweave.clocks.variances import price
 
 HUBER = 1.5
 """Scales beyond which an end counts as one that far when a step is looked for."""
-
-
-@dataclass(frozen=True)
-class Pulls:
-    """Sums over the ends of each clock in each instance, in this order."""
-
-    unit: Ints
-    row: Ints
-    weight: Floats
-    """What ends weigh as far as they are told from one instance to the next."""
-    count: Floats
-    """How many ends there are."""
-    ahead: Floats
-    """The weights times how far ends lie from the common end."""
-    score: Floats
-    """By how much the likelihood grows if the clock is moved there, no end counting as farther than
-    HUBER scales."""
-    near: Floats
-    """What ends weigh in the fit, those that lie far less."""
-    drawn: Floats
-    """The same times how far they lie from the common end."""
-    of_all: tuple[Floats, ...]
-    """Per instance: sums of `weight`, `near` and `drawn` over all clocks."""
-
-
-def pulls_of(model: Model) -> Pulls:
-    """Return the sums over all ends as they lie now."""
-    ends, (rest, near) = model.ends, model.weigh()
-    scale = model.sigma[ends.cell][ends.row]
-    weight = 1 / scale**2
-    score = np.clip(rest, -HUBER * scale, HUBER * scale) * weight
-    score -= weight * (np.bincount(ends.row, score) / np.bincount(ends.row, weight))[ends.row]
-    key, place = np.unique(model.of * ends.rows + ends.row, return_inverse=True)
-    share = model.effect[ends.cell][ends.row]
-    sums: list[Floats] = [np.zeros(len(key)) for _ in range(6)]
-    for total, of in zip(
-        sums,
-        (weight, np.ones_like(rest), weight * rest, score * share, near, near * rest),
-        strict=True,
-    ):
-        np.add.at(total, place, of)
-    unit, row = key // ends.rows, key % ends.rows
-    weight, count, ahead, score, near, drawn = sums
-    of_all = tuple(
-        np.asarray(np.bincount(row, of, ends.rows), np.float64) for of in (weight, near, drawn)
-    )
-    return Pulls(unit, row, weight, count, ahead, score, near, drawn, of_all)
-
-
-def told_of(model: Model, pulls: Pulls, unit: int) -> Told:
-    """What instances say that a clock shares with others."""
-    first, end = np.searchsorted(pulls.unit, (unit, unit + 1)).tolist()
-    row = pulls.row[first:end]
-    weight, count, ahead, near, drawn = (
-        of[first:end] for of in (pulls.weight, pulls.count, pulls.ahead, pulls.near, pulls.drawn)
-    )
-    total, beside, pulled = (of[row] for of in pulls.of_all)
-    others = total - weight
-    told = others > ROUNDED * total
-    row, weight, others, total = row[told], weight[told], others[told], total[told]
-    apart = ahead[told] / weight - (pulled - drawn)[told] / (beside - near)[told]
-    share = model.effect[model.ends.cell[row]] * count[told] * others / total
-    return Told(row, apart, weight / count[told], share)
 
 
 @dataclass(frozen=True)
@@ -102,49 +39,54 @@ class Told:
     def fit(self, x: Floats, prior: Floats) -> tuple[Floats, float]:
         """The most likely multiples of columns, and their log likelihood: from all ends alike to
         those that agree."""
-        value = self.weighed(x, prior, np.ones_like(self.apart))
-        for wide in (16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
-            rest = self.apart - x @ value
-            near = (NU + 1) / (NU + self.info * (rest / wide) ** 2)
-            value = self.weighed(x, prior, near)
+        value: Floats = np.zeros(x.shape[1])
+        for wide in (np.inf, 16.0, 4.0, 2.0, 1.0, 1.0, 1.0):
+            near = (NU + 1) / (NU + self.info * ((self.apart - x @ value) / wide) ** 2)
+            weight = self.share * self.info * near
+            left, right = (x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart)
+            value = np.asarray(np.linalg.solve(left, right))
         told = self.likely(self.apart - x @ value).sum() - (prior * value**2).sum() / 2
         return value, float(told)
 
-    def weighed(self, x: Floats, prior: Floats, near: Floats) -> Floats:
-        """Multiples of columns by weighted least squares."""
-        weight = self.share * self.info * near
-        return np.asarray(
-            np.linalg.solve((x.T * weight) @ x + np.diag(prior), x.T @ (weight * self.apart))
-        )
 
-
-def sums_after(values: Floats) -> Floats:
-    """Sums from each place on."""
-    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
+def told_of(model: Model, unit: int, weighed: tuple[Floats, Floats]) -> Told:
+    """Return what instances say that a clock shares with others; `weighed` is how far all ends lie
+    from the common ends, and their weights."""
+    ends, (rest, near) = model.ends, weighed
+    mine = model.of == unit
+    count, ahead, beside, drawn = (
+        np.bincount(ends.row[mine], of[mine], ends.rows)
+        for of in (np.ones_like(rest), rest, near, near * rest)
+    )
+    size, total, pulled = (
+        np.bincount(ends.row, of, ends.rows) for of in (np.ones_like(rest), near, near * rest)
+    )
+    row = np.flatnonzero((count > 0) & (count < size))
+    count, size = count[row], size[row]
+    apart = ahead[row] / count - (pulled - drawn)[row] / (total - beside)[row]
+    cell = ends.cell[row]
+    share = model.effect[cell] * count * (size - count) / size
+    return Told(row, apart, 1 / model.sigma[cell] ** 2, share)
 
 
 def candidates(model: Model) -> list[tuple[float, list[Step]]]:
     """What each clock seems to do: a step, or two, where it comes back and neither may pay alone;
     and what that gains beyond what it costs; best first."""
-    pulls = pulls_of(model)
-    found = [pair for unit in range(len(model.fixed)) for pair in candidate(model, pulls, unit)]
+    weighed = model.weigh()
+    found = [pair for unit in range(len(model.fixed)) for pair in _candidate(model, unit, weighed)]
     return sorted(found, key=lambda pair: -pair[0])
 
 
-def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[Step]]]:
-    """The step of a clock that gains most, by the score of Huber's weights given its own line, bend
-    and steps, and the two, as far as they pay; none where few ends tell."""
-    told = told_of(model, pulls, unit)
-    if len(told.row) < 8:
+def _candidate(
+    model: Model, unit: int, weighed: tuple[Floats, Floats]
+) -> list[tuple[float, list[Step]]]:
+    """The step of a clock that gains most given its own line, bend and steps, and the two, as far
+    as they pay; none where few ends tell."""
+    told = told_of(model, unit, weighed)
+    if len(told.row) < LEAST:
         return []
     at, least = model.when[told.row], price(model)
-    bends = float(model.bend_var[unit])
-    mine = _steps_of(model, unit, told.row)
-    x = np.column_stack([model.fun[told.row, : None if bends > 0 else 2], *mine])
-    prior = np.full(x.shape[1], TINY)
-    prior[1] = 1 / (DRIFT * (model.span[1] - model.span[0]) / 2) ** 2
-    if bends > 0:
-        prior[2 : 2 + BENDS] = 1 / bends
+    x, prior = _own(model, unit, told.row)
     scored = _moment(told, x, prior, at, HUBER)
     seen = _moment(told, x, prior, at, np.inf)
     if max(scored, seen)[0] < least:  # tails gain no more than squares
@@ -158,6 +100,19 @@ def candidate(model: Model, pulls: Pulls, unit: int) -> list[tuple[float, list[S
         for gain, cost, some in ((gain, least, [place]), (both - without, 2 * least, places))
         if gain >= cost
     ]
+
+
+def _own(model: Model, unit: int, row: Ints) -> tuple[Floats, Floats]:
+    """What a clock does already, a column each, and how exactly that is known beforehand: its line,
+    its bend if it has one, and its steps, 1 in instances after them."""
+    bends = model.bend_var[unit]
+    after = [a[row] * 1.0 for a, s in zip(model.after, model.steps, strict=True) if s.unit == unit]
+    x = np.column_stack([model.fun[row, : None if bends > 0 else 2], *after])
+    prior = np.full(x.shape[1], TINY)
+    prior[1] = 1 / (DRIFT * np.ptp(model.span) / 2) ** 2
+    if bends > 0:
+        prior[2 : 2 + BENDS] = 1 / bends
+    return x, prior
 
 
 def _there_and_back(
@@ -178,14 +133,19 @@ def _moment(told: Told, x: Floats, prior: Floats, at: Floats, most: float) -> tu
     before which it gains most."""
     score, info = told.score(most), told.share * told.info
     inverse = np.linalg.pinv((x.T * info) @ x + np.diag(prior), hermitian=True)
-    beyond = sums_after(info[:, None] * x)
+    beyond = _sums_after(info[:, None] * x)
     known = beyond @ inverse
-    top = sums_after(score) - known @ (x.T @ score)
-    low = sums_after(info) - (known * beyond).sum(axis=1)
+    top = _sums_after(score) - known @ (x.T @ score)
+    low = _sums_after(info) - (known * beyond).sum(axis=1)
     gain = np.where(low > 0.5 * np.median(info), top**2 / np.maximum(low, 1e-30) / 2, 0.0)
     gain[1:][np.diff(at) <= 0] = 0.0
     best = int(np.argmax(gain[1:])) + 1
     return float(gain[best]), best
+
+
+def _sums_after(values: Floats) -> Floats:
+    """Sums from each place on."""
+    return np.asarray(np.cumsum(values[::-1], axis=0)[::-1])
 
 
 def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple[float, int]:
@@ -194,40 +154,16 @@ def _gain(told: Told, x: Floats, prior: Floats, at: Floats, place: int) -> tuple
     for _ in range(2):
         step = (np.arange(len(at)) >= place) * 1.0
         value, gain = told.fit(np.column_stack([x, step]), prior)
-        rest = told.apart - x @ value[:-1]
-        moved = np.cumsum(told.likely(rest) - told.likely(rest - value[-1]))[:-1]
-        moved[np.diff(at) <= 0] = -np.inf
-        best = int(np.argmax(moved)) + 1
+        best = int(np.argmax(after_each(told, at, told.apart - x @ value[:-1], value[-1]))) + 1
         if best == place:
             break
         place = best
     return gain, place
 
 
-def _steps_of(model: Model, unit: int, row: Ints) -> list[Floats]:
-    """For each step that a clock has a part in: 1 in instances after it, 0 before."""
-    return [
-        after[row].astype(float)
-        for after, step in zip(model.after, model.steps, strict=True)
-        if unit == step.unit
-    ]
-
-
-def bending(model: Model, least: float = 1.0) -> Flags:
-    """Which clocks seem to bend, each by itself, by a gain of `least` at least."""
-    found = model.bend_var > 0
-    pulls = pulls_of(model)
-    for unit in range(len(model.fixed)):
-        told = told_of(model, pulls, unit)
-        row, score, info = told.row, told.score(HUBER), told.info * told.share
-        if len(row) < BENDS // 2 or found[unit]:
-            continue
-        line = np.column_stack([model.fun[row, :2], *_steps_of(model, unit, row)])
-        bends = model.fun[row, 2:]
-        cross = (bends.T * info) @ line
-        base = np.linalg.pinv((line.T * info) @ line, hermitian=True)
-        free = (bends.T * info) @ bends - cross @ base @ cross.T
-        right = -(bends.T @ score - cross @ (base @ (line.T @ score)))
-        gain, _ = best_variance(free, right, np.ones(BENDS), GRID)
-        found[unit] = gain > least
-    return found
+def after_each(told: Told, at: Floats, rest: Floats, height: float) -> Floats:
+    """Log likelihood of a step of a height after each instance but the last, if `rest` is left
+    without it."""
+    gain = np.cumsum(told.likely(rest) - told.likely(rest - height))[:-1]
+    gain[np.diff(at) <= 0] = -np.inf
+    return np.asarray(gain)

@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.clocks.matrices import ROOTED, Block
-from traceweave.clocks.probes import PROBED
+from traceweave.clocks.matrices import PROBED, ROOTED, Block
 from traceweave.medians import medians
 
 WAITED = 1.3
@@ -21,7 +20,7 @@ broadcast, and ends when it does; the ends of others are their own."""
 PER_END = ("rank", "local", "start", "place")
 PER_ROW = ("cell", "block", "probed", "ring", "transfer")
 LEAST = 8
-"""Instances that tell how far ends of a cell scatter; fewer are taken together with others."""
+"""Instances that tell how far ends of a cell scatter, or whether a clock steps: fewer do not."""
 
 
 @dataclass(frozen=True)
@@ -110,45 +109,29 @@ def places(kind: Ints) -> Ints:
 
 def ends_of(blocks: list[Block]) -> Ends:
     """Return the ends of the blocks that tell clocks, instances in the order of the blocks."""
-    nothing, none = np.zeros(0, np.int64), np.zeros(0)
     parts, rows, cells = [], 0, 0
-    parts.append(
-        Ends(
-            nothing, none, none, nothing, nothing, nothing, nothing,
-            np.zeros(0, np.bool_), nothing, none,
-        )
-    )  # fmt: skip
     for number, block in enumerate(blocks):
         known = _telling(block)
         kept = known.sum(axis=1) > 1
-        known = known[kept]
-        row, column = np.nonzero(known)
-        cell = _cells(block, kept)
-        count = len(known)
-        parts.append(
-            Ends(
-                block.ranks[column],
-                block.end[kept][row, column],
-                block.start[kept][row, column],
-                column if block.sends is None else places(row),
-                row + rows,
-                cell + cells,
-                np.full(count, number),
-                np.full(count, block.key[1] == PROBED),
-                np.full(count, _ring(block)),
-                block.transfer[kept],
-            )
+        row, column = np.nonzero(known[kept])
+        cell, count, probed = _cells(block, kept), int(kept.sum()), block.key[1] == PROBED
+        ring = 2 * (block.sends is not None) if not block.proves else len(block.ranks)
+        part = Ends(
+            block.ranks[column],
+            block.end[kept][row, column],
+            block.start[kept][row, column],
+            column if block.sends is None else places(row),
+            row + rows,
+            cell + cells,
+            np.full(count, number),
+            np.full(count, probed),
+            np.full(count, 0 if probed else ring),
+            block.transfer[kept],
         )
+        parts.append([getattr(part, of.name) for of in fields(Ends)])
         rows, cells = rows + count, cells + int(cell.max(initial=-1)) + 1
-    return Ends(
-        *(np.concatenate([getattr(part, of.name) for part in parts]) for of in fields(Ends))
-    )
-
-
-def _ring(block: Block) -> int:
-    if block.key[1] == PROBED:
-        return 0
-    return len(block.ranks) if block.proves else 2 * (block.sends is not None)
+    nothing = [[np.zeros(0, np.int64)] * len(fields(Ends))]
+    return Ends(*(np.concatenate(of) for of in zip(*(parts or nothing), strict=True)))
 
 
 def _telling(block: Block) -> Flags:

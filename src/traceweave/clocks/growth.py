@@ -3,73 +3,143 @@ what does not pay."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from copy import copy
 from itertools import chain
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
-from traceweave.arrays import Floats, Ints
-from traceweave.clocks.basis import BENDS, Step
-from traceweave.clocks.candidates import (
-    Pulls,
-    bending,
-    candidates,
-    pulls_of,
-    told_of,
-)
-from traceweave.clocks.start import SAME_NS
-from traceweave.clocks.system import TINY, Model
-from traceweave.clocks.variances import STEP, learn_bends, price, worth
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.clocks.candidates import after_each, candidates, told_of
+from traceweave.clocks.ends import Ends
+from traceweave.clocks.model import GPU, STEP, VARIANCES, WAVE, Model, Step
+from traceweave.clocks.start import MANY, SAME_NS, Start
+from traceweave.clocks.variances import Posterior, learn_bends, learn_constants, price, worth
+from traceweave.medians import medians
 
-LARGE = 2_000
-"""Unknowns beyond which only clocks may bend that seem to by themselves."""
-MOST_STEPS = 6
-"""Rounds of looking for steps, in each of which every clock may get one."""
-SURE = 4.0
-"""Steps that gain so many times what they cost are not tried without."""
+MOST = 40_000
+"""Ends that tell where clocks bend and step; the last rounds see all."""
+LEAST = 100
+"""Instances of a cell that are kept of it then."""
+OCTAVE = 0.2
+"""Transfers that differ by a smaller part of an octave count as equally long."""
+MOST_BENT = 128
+"""Clocks that may bend at once."""
+BEND_NS = 30_000.0
+"""Standard deviation of a bend, before the calls tell better."""
 MOST_SHARED = 8
-"""Clocks that are told apart of those that seem to step at once."""
+"""Clocks that are told apart of those that seem to step at once, in runs of no more steps."""
 UNSURE = 3.0
 """Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
 in twenty."""
 
 
-def bend(model: Model) -> None:
-    """Let clocks bend that seem to, keep what pays."""
-    bent = np.full(len(model.fixed), True)
-    if len(model.kind) + BENDS * len(bent) > LARGE:
-        bent = bending(model, price(model) if model.pooled else 1.0)
-    if not bent.any():
-        return
-    model.bend_var = np.where(bent, np.where(model.bend_var > 0, model.bend_var, 1e4**2), 0.0)
+def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
+    """Fit all clocks at once, from their first lines on."""
+    many = len(start.unit) > MANY
+    when = medians(ends.local + start.added(ends.rank, ends.local), ends.row)
+    ends = ends.of_rows(np.argsort(when, kind="stable"))
+    few = ends.of_rows(ends.tying(start.unit)) if many else ends
+    few = few.thinned(MOST, LEAST) if few.rows else ends
+    model = _model(ends, start, (when.min() - 1, when.max() + 1), on_gpu, many)
+    _show(model, few, start)
+    model.settle()
+    model.pool()
+    _grow(model)
+    model.settle()
+    model.pool()
+    if not many:
+        learn_constants(model)
+    if few is not ends:
+        _show(model, ends, start)
+    if many:
+        model.constants()
+    model.spans = spans(model)
+    return model
+
+
+def _model(ends: Ends, start: Start, span: tuple[float, float], on_gpu: Flags, many: bool) -> Model:
+    cells, units = int(ends.cell.max()) + 1, int(start.unit.max()) + 1
+    lead = np.unique(start.unit, return_index=True)[1]
+    return Model(
+        span=span,
+        unit=start.unit,
+        fixed=np.isin(np.arange(units), start.unit[start.root]),
+        on_gpu=on_gpu,
+        slope=-start.drift[lead] * (span[1] - span[0]) / 2,
+        long=_alike(medians(ends.transfer, ends.cell)),
+        sigma=np.full(cells, 3e4),
+        effect=np.ones(cells),
+        bend_var=np.zeros(units),
+        var=dict.fromkeys(VARIANCES, 0.0) if many else VARIANCES,
+    )
+
+
+def _show(model: Model, ends: Ends, start: Start) -> None:
+    """Let the model see these ends."""
+    model.ends = ends
+    model.base = ends.local + start.added(ends.rank, ends.local)
+    model.when = medians(model.base, ends.row)
     model.prepare()
-    model.settle(12)
-    learn_bends(model, 2)
-    learn_bends(model, 1, prune=True)
+
+
+def _grow(model: Model) -> None:
+    """Let clocks bend and step as ends say that are one per clock and instance, less what GPUs are
+    off and who came last: of ranks of a host none moves by itself, and fewer ends take less time.
+    """
+    tying, one = model.ends.tying(model.unit), copy(model)
+    if tying.any():
+        lead = np.unique(model.unit, return_index=True)[1]
+        local = model.moved((GPU, WAVE))[tying[model.ends.row]]
+        one.ends = model.ends.of_rows(tying).united(model.unit, lead, local)
+        one.base, one.when = one.ends.local, model.when[tying]
+        one.var = {**model.var, GPU: 0.0, WAVE: 0.0}
+        one.prepare()
+        one.settle()
+        one.pool()
+        one = grown(one)
+    known = dict(zip(model.names, model.theta.tolist(), strict=True))
+    told = zip(one.names, one.theta.tolist(), strict=True)
+    known |= {name: value for name, value in told if name[0] <= STEP}
+    model.names, model.theta = list(known), np.array(list(known.values()))
+    model.bend_var, model.steps, model.uneven = one.bend_var, one.steps, True
+    model.prepare()
+
+
+def _alike(long: Floats) -> Floats:
+    """Transfer times of cells, those that hardly differ made one: lags are not told from offsets by
+    a hundredth of a transfer."""
+    order = np.argsort(long)
+    log = np.log2(np.maximum(long[order], 1.0))
+    group = np.r_[0, np.cumsum(np.diff(log) > OCTAVE)]
+    mean = np.bincount(group, log) / np.bincount(group)
+    result = np.empty_like(long)
+    result[order] = 2 ** mean[group]
+    return result
 
 
 def grown(model: Model) -> Model:
-    """Return the model with bends and steps that make its ends likely: a step of each clock first,
-    so that no bend is taken for it, then bends, then more steps."""
-    if not bending(model, price(model) / 2).any() and not candidates(model):
+    """Return the model with bends and steps that make its ends likely. All clocks that seem to move
+    bend first, so that no step of one leaves lines of others aslant; what is a step leaves little
+    to bend."""
+    moving = [steps[0].unit for _, steps in candidates(model)][:MOST_BENT]
+    if not moving:
         return model
-    one = model.copied()
+    one = copy(model)
     one.uneven = True
-    one.settle(8)
-    for way in (add_step, bend, add_steps):
-        way(one)
-        one = without_idle(one)
-        one.settle(12)
-        place_steps(one)
+    one.bend_var = np.where(np.isin(np.arange(len(one.fixed)), moving), BEND_NS**2, 0.0)
+    one.prepare()
+    one.settle(12)
+    learn_bends(one)
+    add_steps(one)
+    learn_bends(one, 1, prune=True)
+    one = without_idle(one)
+    one.settle(12)
+    place_steps(one)
     return split(one)
 
 
-def add_step(model: Model) -> None:
-    """Add at most a step of each clock: more of them stand for a bend."""
-    add_steps(model, 1)
-
-
-def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
+def add_steps(model: Model, rounds: int = 6) -> None:
     """Add steps while they pay: in each round that of every clock that seems to step, or the two of
     one that comes back."""
     for _ in range(rounds):
@@ -80,7 +150,7 @@ def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
         back = [steps for steps in found if len(steps) > 1][:1]
         before, tried = model.evidence(), []
         for some in filter(None, (once, back)):
-            one = model.copied()
+            one = copy(model)
             set_steps(one, [*one.steps, *chain.from_iterable(some)])
             one.settle(12)
             learn_bends(one, 1)
@@ -95,75 +165,40 @@ def add_steps(model: Model, rounds: int = MOST_STEPS) -> None:
 
 def set_steps(model: Model, steps: list[Step]) -> None:
     """Give clocks these steps; what stays keeps its height."""
-    known = dict(zip(model.steps, model.height, strict=True))
     model.steps = steps
-    model.height = np.array([known.get(step, 0.0) for step in steps])
     model.prepare()
 
 
 def without_idle(model: Model) -> Model:
-    """Return the model without steps that do not pay, the least one first: first by what ends say
-    with the weights they have, then, of the least clear one, by fitting again without it."""
+    """Return the model without steps that do not pay: without the least clear one, fitted again, as
+    long as that makes ends no less likely than a step has to."""
     while model.steps:
-        kept, least = _clear(model), price(model)
-        if len(kept) < len(model.steps):
-            set_steps(model, [step for step, _ in kept])
-            model.settle(8)
-            learn_bends(model, 1)
-            continue
-        step, gain = min(kept, key=lambda pair: pair[1])
-        if gain > SURE * least:
-            break
-        one = model.copied()
-        set_steps(one, [other for other in model.steps if other is not step])
+        told, place = Posterior(model), np.flatnonzero(model.kind == STEP)
+        least = int(np.argmin(told.mean[place] ** 2 / np.diag(told.cov)[place]))
+        one = copy(model)
+        set_steps(one, model.steps[:least] + model.steps[least + 1 :])
         one.settle(8)
         learn_bends(one, 1)
-        if model.evidence() - one.evidence() > least:
+        if model.evidence() - one.evidence() > price(model):
             break
         model = one
     return model
-
-
-def _clear(model: Model) -> list[tuple[Step, float]]:
-    """The steps that gain what they cost, and how much that is, the least one left out first."""
-    place = np.flatnonzero(model.kind == STEP)
-    left = np.arange(len(place))
-    factor = cho_factor(model.hess + np.diag(model.prior + TINY))
-    cov = cho_solve(factor, np.eye(len(model.prior))[:, place])
-    mean = cov.T @ (model.right + model.prior * model.mean)
-    cov, own = cov[place], model.prior[place]
-    gains = np.zeros(0)
-    while len(left):
-        spread = np.diag(cov)
-        told = np.maximum(1 / spread - own, 0.0)
-        gains = 0.5 * (mean / spread) ** 2 / (told + own) - 0.5 * np.log1p(told / own)
-        worst = int(gains.argmin())
-        if gains[worst] >= price(model):
-            break
-        known, kept = cov[worst] / spread[worst], np.arange(len(left)) != worst
-        mean = (mean - known * mean[worst])[kept]
-        cov = (cov - known[:, None] * cov[worst])[np.ix_(kept, kept)]
-        own, left = own[kept], left[kept]
-    return [(model.steps[j], float(gain)) for j, gain in zip(left, gains, strict=False)]
 
 
 def place_steps(model: Model, rounds: int = 4) -> None:
     """Move steps to where they make ends most likely, given their heights and all else: a step was
     placed when others that lie beside it were not known yet."""
     for _ in range(rounds):
-        pulls = pulls_of(model)
-        places = [_place(model, pulls, number) for number in range(len(model.steps))]
+        places = [_place(model, step, *found) for step, found in _places(model)]
         if places == model.steps:
             return
         heights = model.height
         set_steps(model, places)
-        model.height = heights
+        model.theta[model.kind == STEP] = heights
         model.settle(8)
 
 
-def _place(model: Model, pulls: Pulls, number: int) -> Step:
-    step = model.steps[number]
-    at, gain = _places(model, pulls, number)
+def _place(model: Model, step: Step, at: Floats, gain: Floats) -> Step:
     if not len(gain):
         return step
     now, best = int(np.searchsorted(at, step.at)) - 1, int(np.argmax(gain))
@@ -172,23 +207,20 @@ def _place(model: Model, pulls: Pulls, number: int) -> Step:
     return Step(step.unit, float(at[best]), float(at[best + 1]))
 
 
-def _places(model: Model, pulls: Pulls, number: int) -> tuple[Floats, Floats]:
-    """Instances that tell when a step was, and the log likelihood of its being after each, but the
-    last, all else being as it is."""
-    told = told_of(model, pulls, model.steps[number].unit)
-    height, after = model.height[number], model.after[number][told.row]
-    before = told.apart - height * after
-    gain = np.cumsum(told.likely(before) - told.likely(before + height))[:-1]
-    at = model.when[told.row]
-    gain[np.diff(at) <= 0] = -np.inf
-    return at, gain
+def _places(model: Model) -> Iterator[tuple[Step, tuple[Floats, Floats]]]:
+    """Of each step the instances that tell when it was, and the log likelihood of its being after
+    each, but the last, all else being as it is."""
+    weighed = model.weigh()
+    for step, height, after in zip(model.steps, model.height, model.after, strict=True):
+        told = told_of(model, step.unit, weighed)
+        at, rest = model.when[told.row], told.apart - height * after[told.row]
+        yield step, (at, after_each(told, at, rest, -height))
 
 
 def spans(model: Model) -> list[tuple[float, float]]:
     """Return of each step since when and until when it may have been."""
-    found, pulls = [], pulls_of(model)
-    for number, step in enumerate(model.steps):
-        at, gain = _places(model, pulls, number)
+    found = []
+    for step, (at, gain) in _places(model):
         likely = np.flatnonzero(gain > gain.max(initial=-np.inf) - UNSURE)
         low, high = (at[likely[0]], at[likely[-1] + 1]) if len(likely) else (np.inf, -np.inf)
         found.append((min(float(low), step.since), max(float(high), step.until)))
@@ -198,7 +230,7 @@ def spans(model: Model) -> list[tuple[float, float]]:
 def split(model: Model) -> Model:
     """Return the model in which, of clocks that step at once, those that go equally far stay and
     all others step, each at a moment of its own: two that lie near each other pass for one."""
-    for step in model.steps:
+    for step in model.steps if len(model.steps) <= MOST_SHARED else ():
         some, level, height = _at_once(model, step)
         for still in range(len(height)):
             moved = np.flatnonzero(level != still)
@@ -207,9 +239,10 @@ def split(model: Model) -> Model:
             one = _instead(model, some, moved, height[level[moved]] - height[still])
             if one is None:
                 break
-            one = without_idle(one)
-            if worth(one) > worth(model) + UNSURE:
-                return split(one)
+            if worth(one) + price(one) * len(moved) > worth(model):  # what idle ones cost
+                one = without_idle(one)
+                if worth(one) > worth(model) + UNSURE:
+                    return split(one)
     return model
 
 
@@ -231,10 +264,10 @@ def _instead(model: Model, some: list[Step], moved: Ints, heights: Floats) -> Mo
     since, until = max(s.since for s in some), min(s.until for s in some)
     if since >= until:
         return None
-    one = model.copied()
+    one = copy(model)
     kept = [(s, by) for s, by in zip(model.steps, model.height, strict=True) if s not in some]
     set_steps(one, [*[s for s, _ in kept], *[Step(int(u), since, until) for u in moved]])
-    one.height = np.r_[[by for _, by in kept], heights]
+    one.theta[one.kind == STEP] = np.r_[[by for _, by in kept], heights]
     one.settle(8)
     place_steps(one)
     return one

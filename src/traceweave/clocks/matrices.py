@@ -1,8 +1,12 @@
-"""Matched collectives as matrices: what a clock fit and the causality bounds are computed from.
+"""Matched collectives and exchanges of clock probes as matrices: what clocks are computed from.
 
 One block holds the instances of one group and one kind of evidence, a row per instance and a column
-per member; a rank that an instance lacks is NaN there. So memory is that of the calls, and sums
-over pairs of ranks are matrix products.
+per member; a rank that an instance lacks is NaN there.
+
+An exchange of probes proves that two clocks lie within half of its round trip of where its middles
+meet: as does a collective whose ranks both ended there, and both began half a round trip before.
+Only the quick ones of a meeting are taken, as what keeps one waiting does so on one of its ways: on
+a busy machine the middles of those that took 40 us lay 10 us apart, of those that took 20, 0.1 us.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+import duckdb
 import numpy as np
 import numpy.typing as npt
 
@@ -20,11 +25,12 @@ from traceweave.matching.calls import OPS, PROVES, RECV, SEND, UNKNOWN, Calls
 SHORTEST_NS = 100
 """No collective is over sooner. A call that seems to be had its clock set back meanwhile, and its
 end is made up."""
-
-
-ROOTED, MESSAGES, UNKNOWN_KIND, KINDS = 1, 2, 3, 4
+QUICK = 1.25
+"""An exchange is quick if its round trip is no longer than this many of the shortest."""
+ROOTED, MESSAGES, UNKNOWN_KIND, PROBED = 1, 2, 3, 4
 """Sorts of evidence of a block: ends of operations with a root coincide where ranks have waited for
-it, those of messages by direction, those of unknown operations as calls were matched by them."""
+it, those of messages by direction, those of unknown operations as calls were matched by them; and
+exchanges of probes."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,13 @@ def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     kind[op == UNKNOWN] = UNKNOWN_KIND
     first_label = np.full(int(instance.max()) + 1, -1, dtype=np.int64)
     first_label[instance[matched]] = calls.label[matched]
-    key = KINDS * first_label[instance[matched]] + kind
+    key = PROBED * first_label[instance[matched]] + kind
     order = np.argsort(key, kind="stable")
     borders = np.r_[0, np.flatnonzero(np.diff(key[order])) + 1, len(order)]
     blocks = []
     for low, high in pairwise(borders.tolist()):
         index = matched[order[low:high]]
-        block = _build(calls, index, instance[index], ranks, int(key[order[low]]) % KINDS)
+        block = _build(calls, index, instance[index], ranks, int(key[order[low]]) % PROBED)
         if len(block.ranks) > 1:
             blocks.append(block)
     return blocks
@@ -96,3 +102,43 @@ def _build(calls: Calls, index: Ints, instance: Ints, ranks: Ints, kind: int) ->
     sort[row[known]] = len(OPS) * calls.size[index][known] + calls.op[index][known]
     place = np.searchsorted(ranks, members)
     return Block(place, start, end, transfer, key, kind == 0, sends, sort)
+
+
+_EXCHANGES = """
+WITH others AS (FROM clock_probes WHERE rank <> peer_rank),
+shortest AS (
+    SELECT rank, peer_rank, meeting, source_id, min(round_trip_ns) AS shortest_ns
+    FROM others GROUP BY ALL
+)
+SELECT rank, peer_rank, asked_local_ns, heard_local_ns, answered_local_ns, received_local_ns
+FROM others JOIN shortest USING (rank, peer_rank, meeting, source_id)
+WHERE round_trip_ns <= $quick * shortest_ns
+ORDER BY rank, peer_rank, asked_local_ns
+"""
+
+
+def read_exchanges(con: duckdb.DuckDBPyConnection, ranks: Ints, origin_ns: int) -> list[Block]:
+    """Return a block per two of the `ranks` (ascending) that exchanged probes; times count from
+    `origin_ns`.
+    """
+    rows = con.execute(_EXCHANGES, {"quick": QUICK}).fetchnumpy()
+    found = np.stack([np.asarray(column, dtype=np.int64) for column in rows.values()], axis=1)
+    found = found[np.isin(found[:, :2], ranks).all(axis=1)]
+    blocks = []
+    for pair in np.unique(found[:, :2], axis=0):
+        mine = (found[:, :2] == pair).all(axis=1)
+        times = (found[mine, 2:] - origin_ns).astype(np.float64)
+        blocks.append(as_collectives(np.searchsorted(ranks, pair), times))
+    return blocks
+
+
+def as_collectives(pair: Ints, times: Floats) -> Block:
+    """Return the exchanges of two ranks; `times`, a row each: when the request left and arrived,
+    when the answer left and arrived.
+    """
+    asked, heard, answered, received = times.T
+    half = ((received - asked) - (answered - heard)) / 2
+    end = np.stack([(asked + received) / 2, (heard + answered) / 2], axis=1)
+    order = np.argsort(pair)
+    key = (-1 - int(pair[0]), PROBED)
+    return Block(pair[order], (end - half[:, None])[:, order], end[:, order], half, key, True)

@@ -8,8 +8,7 @@ from dataclasses import asdict
 
 import duckdb
 
-from traceweave.clocks.clock import Clock, RankInfo
-from traceweave.clocks.violations import Violations
+from traceweave.clocks.clock import Clock, RankInfo, Violations
 from traceweave.store.rows import insert_rows
 from traceweave.words import EPOCH_FROM_NS, count, duration
 
