@@ -140,8 +140,12 @@ def _share(start: Start, ends: Ends, host: Ints, on_gpu: Flags) -> None:
         same = np.r_[same, np.full(int(silent.sum()), True)]
     unnamed = (host < 0) & on_gpu
     if 1 < unnamed.sum() <= MANY:
-        more = _agreeing(ends, np.where(unnamed, 0, -1), on_gpu, sure=True)
-        one, other, same = (np.r_[a, b] for a, b in zip((one, other, same), more, strict=True))
+        first, second, yes = _agreeing(ends, np.where(unnamed, 0, -1), on_gpu, sure=True)
+        member = _linked(first[yes], second[yes], len(host))
+        torn = member[first[~yes & (member[first] == member[second])]]
+        kept = ~np.isin(member[first], torn)  # of strangers all have to go together
+        one, other = np.r_[one, first[kept]], np.r_[other, second[kept]]
+        same = np.r_[same, yes[kept]]
     member = _joined(one, other, same, len(host))
     lead = np.unique(member, return_index=True)[1][member]
     for root in np.unique(start.root):
@@ -154,8 +158,7 @@ def _joined(one: Ints, other: Ints, same: Flags, count: int) -> Ints:
     """A number per rank, the same of those that pairs join which are the `same`; of ranks of which
     two are not, those stand alone first that differ from most."""
     while True:
-        graph = csr_matrix((np.ones(same.sum()), (one[same], other[same])), (count, count))
-        member = np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
+        member = _linked(one[same], other[same], count)
         torn = ~same & (member[one] == member[other])
         if not torn.any():
             return member
@@ -163,6 +166,12 @@ def _joined(one: Ints, other: Ints, same: Flags, count: int) -> Ints:
         worst = np.flatnonzero(most == most.max())[-1]
         left = (one != worst) & (other != worst)
         one, other, same = one[left], other[left], same[left]
+
+
+def _linked(one: Ints, other: Ints, count: int) -> Ints:
+    """A number per rank, the same of those that pairs link."""
+    graph = csr_matrix((np.ones(len(one)), (one, other)), (count, count))
+    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)
 
 
 def _agreeing(
