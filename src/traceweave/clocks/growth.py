@@ -59,6 +59,8 @@ def fit_model(ends: Ends, start: Start, on_gpu: Flags) -> Model:
 
 
 def _model(ends: Ends, start: Start, span: tuple[float, float], on_gpu: Flags, many: bool) -> Model:
+    # waves come last: of messages, one as high as a transfer would pass for what a step does
+    var = dict.fromkeys(VARIANCES, 0.0) if many else {**VARIANCES, WAVE: 0.0}
     cells, units = int(ends.cell.max()) + 1, int(start.unit.max()) + 1
     lead = np.unique(start.unit, return_index=True)[1]
     return Model(
@@ -71,7 +73,7 @@ def _model(ends: Ends, start: Start, span: tuple[float, float], on_gpu: Flags, m
         sigma=np.full(cells, 3e4),
         effect=np.ones(cells),
         bend_var=np.zeros(units),
-        var=dict.fromkeys(VARIANCES, 0.0) if many else VARIANCES,
+        var=var,
     )
 
 
@@ -85,15 +87,13 @@ def _show(model: Model, ends: Ends, start: Start) -> None:
 
 def _grow(model: Model) -> None:
     """Let clocks bend and step as ends say that are one per clock and instance, less what GPUs are
-    off and who came last: of ranks of a host none moves by itself, and fewer ends take less time.
-    """
+    off: of ranks of a host none bends or steps by itself, and fewer ends take less time."""
     tying, one = model.ends.tying(model.unit), copy(model)
     if tying.any():
         lead = np.unique(model.unit, return_index=True)[1]
-        local = model.moved((GPU, WAVE))[tying[model.ends.row]]
+        local = model.moved((GPU,))[tying[model.ends.row]]
         one.ends = model.ends.of_rows(tying).united(model.unit, lead, local)
-        one.base, one.when = one.ends.local, model.when[tying]
-        one.var = {**model.var, GPU: 0.0, WAVE: 0.0}
+        one.base, one.when, one.var = one.ends.local, model.when[tying], {**model.var, GPU: 0.0}
         one.prepare()
         one.settle()
         one.pool()

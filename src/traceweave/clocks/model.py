@@ -213,8 +213,7 @@ class Model:
         for kind, whose, told in (
             (GPU, ends.rank, shared[ends.rank] & ~probed),
             (LAG, place, ring > 0),
-            # of two ranks, a wave as high as a transfer would pass for what a step does
-            (WAVE, sort.ravel()[ends.row], ring > (0 if self.uneven else 2)),
+            (WAVE, sort.ravel()[ends.row], ring > 0),
         ):
             if self.var[kind] > 0 and told.any():
                 size = 1.0 if kind == GPU else long * (self._crests() if kind == WAVE else 1.0)
