@@ -7,14 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.bounds import Bounds, bounds_of
 from traceweave.clocks.clock import Clock, RankInfo
 from traceweave.clocks.ends import ends_of
 from traceweave.clocks.growth import fit_model
 from traceweave.clocks.matrices import PROBED, Block
-from traceweave.clocks.model import BEND, GPU, LINE, STEP, Model, functions
-from traceweave.clocks.start import SAME_NS, Start, start_from
+from traceweave.clocks.model import BEND, GPU, LINE, STEP, TINY, Model, functions
+from traceweave.clocks.start import SAME_NS, SIGMAS, Start, start_from
 from traceweave.medians import others_medians
 
 EPOCH_NS = 1_000_000_000_000_000_000
@@ -165,6 +165,30 @@ class Answer:
                     found[rank].append(Jump(low, high, (before + after) / 2, float(height)))
             found[rank].sort(key=lambda jump: (jump.low, jump.high))
         return found
+
+    @cached_property
+    def known(self) -> tuple[Floats, Ints]:
+        """The covariance of all unknowns that were fitted together, and whose each is: the clock's,
+        or the rank's whose GPU it is."""
+        assert self.model is not None
+        count = len(self.model.hess)
+        known = self.model.hess + np.diag(self.model.prior[:count] + TINY)
+        cov = np.asarray(np.linalg.inv(known), np.float64)
+        return cov, np.array([name[1] for name in self.model.names[:count]], np.int64)
+
+    def error(self, rank: int, when: float) -> float:
+        """Standard error of what is added, at a time of the common clock."""
+        if self.model is None or not self.apart(rank):
+            return 0.0
+        model, (cov, whose), root = self.model, self.known, self.start.root[rank]
+        kind = model.kind[: len(cov)]
+        size = 1.0 * (kind == GPU)
+        size[: len(model.which)] = functions(np.array([when]), model.span)[0][model.which]
+        size[kind == STEP] = [when >= step.at for step in model.steps]
+        mine, other = (np.where(kind == GPU, one, model.unit[one]) for one in (rank, root))
+        row = size * (1.0 * (whose == mine) - (whose == other))
+        used = np.flatnonzero(row)
+        return float(np.sqrt(max(row[used] @ cov[np.ix_(used, used)] @ row[used], 0.0)))
 
     def on_common_clock(self) -> list[Block]:
         """The blocks as the fitted clocks show them; NaN where a clock may have stepped or not."""
@@ -337,7 +361,7 @@ def _bound(answer: Answer, rank: int, status: str, at: float, line: Line) -> int
         return 0
     by, against = _moved(answer, rank)
     proven = farthest + bounds.slack_ns + answer.loose + against + line.open
-    proven += _unseen(answer, rank, at, line)
+    proven += SIGMAS * answer.error(rank, at + line.at(at)) + _unseen(answer, rank, at, line)
     if answer.apart(rank) and not np.isfinite(answer.probed[rank]):
         off = [np.abs(answer.seen[one].rest) for one in (rank, root)]
         proven = max(proven, abs(by) + sum(np.percentile(some, 95) for some in off if len(some)))
