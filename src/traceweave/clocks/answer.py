@@ -346,7 +346,7 @@ def _unseen(answer: Answer, rank: int, at: float, line: Line) -> float:
         return float(np.abs(between + answer.added(rank, between) - at - line.at(at)).max())
     if not answer.bends(rank):
         return 0.0
-    low, high = some[max(before - 1, 0)], some[min(after + 1, len(some) - 1)]
+    low, high = some[max(before - 3, 0)], some[min(after + 3, len(some) - 1)]
     return float(np.ptp(answer.added(rank, np.linspace(low, high, MOMENTS))))
 
 
