@@ -233,14 +233,22 @@ class _Some(dict[str, Rule]):
     """Rules by name, of which some are asked."""
 
 
-def found_by(con: Connection, *names: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return what some rules find, by rule. Not asking the others takes a quarter of the time."""
+@contextmanager
+def only(*names: str) -> Iterator[None]:
+    """Have `findings` ask some rules, which takes a quarter of the time. What it answers of a run
+    that was opened to be read is kept: ask one that no other test has."""
     asked = tuple(rule for rule in rules() if rule.name in names)
     assert len(asked) == len(names)
     assert analyses.find("findings").parameters  # of all rules
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library(), "rules", _Some(library().rules))
         patch.setattr(_Some, "values", lambda _: asked)
+        yield
+
+
+def found_by(con: Connection, *names: str, **params: object) -> dict[str, dict[str, Any]]:
+    """Return what some rules find, by rule."""
+    with only(*names):
         return {row["rule"]: row for row in rows(con, "findings", **params)}
 
 
@@ -291,14 +299,14 @@ def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     """Write the rows of a case by methods of `build`, and compare what is answered of them.
 
     `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, or with * for all, `? RULE
-    RULE: COLUMN` for those of findings, with their own bounds as costs: test_fixes.py has those
-    replayed. Of one column, all values are one row. `? first ANALYSIS` asks for one row alone,
-    `? unordered ANALYSIS` for rows in the order of what is told of them."""
+    RULE: COLUMN` for those of findings, with their own bounds as costs unless `replay_ops` is said:
+    test_fixes.py has those replayed. Of one column, all values are one row. `? first ANALYSIS` asks
+    for one row alone, `? unordered ANALYSIS` for rows in the order of what is told of them."""
     known = names | words_of(build)
     case.given(known)
     ask_once = cache(partial(ask, build.con))
     rules = {name for query, _ in case.asked for name in query.rpartition(": ")[0].split()}
-    found_once = cache(partial(found_by, build.con, *rules, replay_ops=0))
+    found_once = cache(partial(found_by, build.con, *rules))
 
     def answer(query: str) -> list[tuple[Any, ...]]:
         named, colon, told_of = query.partition(": ")
@@ -307,7 +315,7 @@ def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
             how, words = "", [how, *words]
         params = dict(word.split("=") for word in words if "=" in word)
         if colon:
-            found = found_once(**params)
+            found = found_once(**({"replay_ops": 0} | params))
             got = [found[name] for name in found if name in named.split()]
         else:
             got = ask_once(words[0], **params)[: 1 if how == "first" else None]
