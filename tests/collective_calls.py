@@ -106,7 +106,8 @@ def check_woven(calls: Calls, case: Case, **names: Any) -> None:
     """Write the calls of a case, weave them, and compare what is asked of that.
 
     `? matched`, `? unmatched` and `? violations` ask for that of the summary, `? instances` for the
-    instance of each call, `? clocks` for the main columns of those; all else is SQL."""
+    instance of each call, `? clocks` for the main columns of those, `? threads` for thread, group,
+    its ranks and calls of what worker threads did on all ranks; all else is SQL."""
     public = {name: getattr(calls, name) for name in dir(calls) if not name.startswith("_")}
     case.given(names | public)
     summary = weave(calls.con)
@@ -116,6 +117,12 @@ def check_woven(calls: Calls, case: Case, **names: Any) -> None:
             return [(getattr(summary, query),)]
         if query == "instances":
             return [tuple(one for _, one, _ in matched(calls.con))]
+        if query == "threads":
+            query = (
+                "SELECT stream % 100, group_name, list(DISTINCT group_ranks ORDER BY group_ranks)"
+                " FILTER (group_ranks IS NOT NULL), count(*)"
+                " FROM base.known_calls GROUP BY ALL ORDER BY ALL"
+            )
         if query == "clocks":
             query = (
                 "SELECT rank, reference_rank, offset_ns, drift_ppm, anchors, status FROM clocks"
