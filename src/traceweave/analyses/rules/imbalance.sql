@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`, less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: how long in each collective the rank waits that comes first; where work is uneven, which divided takes the others longer, the mean over the ranks of `exposed_wait_ns`; less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -100,7 +100,8 @@ more AS (
 ),
 found AS (
     SELECT
-        u.wait_ns AS cost_ns,
+        u.wait_ns,
+        u.longest_ns,
         u.is_rest,
         (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) AS rest,
         u.is_uneven AND coalesce(l.is_compute, TRUE) AS is_uneven,
@@ -147,7 +148,8 @@ SELECT
         END, '')
     END AS title,
     CASE WHEN late_rank IS NOT NULL THEN [late_rank] ELSE CAST(late_ranks AS INTEGER[]) END AS ranks,
-    cost_ns,
+    -- work that is divided takes the others longer
+    CASE WHEN is_uneven THEN wait_ns ELSE longest_ns END AS cost_ns,
     CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
@@ -158,7 +160,7 @@ SELECT
         WHEN late_rank IS NULL AND is_uneven THEN scenario
     END AS scenario,
     CASE WHEN is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
-    || format(' wait for each other {} per {} without compute', tw_time(cost_ns), unit)
+    || format(' wait for each other {} per {} and rank without compute', tw_time(wait_ns), unit)
     || coalesce(format('. Most of it is for rank {} {}. ', late_rank, which), CASE WHEN most_for IS NOT NULL THEN format(', most for {}: they are late together in {}. ', most_for, how_often)
         WHEN maybe IS NOT NULL THEN format(', most for rank {}, which may be chance. ', maybe) WHEN cause IS NULL AND NOT is_uneven THEN '. ' ELSE ', in turn. ' END)
     || CASE
