@@ -59,7 +59,7 @@ SELECT
         WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
-        WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
+        WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {}', CASE WHEN d.others_count = 1 THEN 'once' ELSE tw_digits(d.others_count) || ' times' END)
         WHEN b.cause = 'compute' AND y.type IS NOT NULL THEN format('Look for what makes the numbers of rank {} another type: a batch, a part of the model, a cast', b.rank)
         WHEN b.cause = 'compute' AND d.kind = 'range' AND contains(d.name, 'SingleProcessDataLoaderIter')
             THEN format('Rank {} makes its batches in its steps: give its loader workers (num_workers), which do so ahead of them', b.rank)
