@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: how long in each collective the rank waits that comes first; where work is uneven, which divided takes the others longer, the mean over the ranks of `exposed_wait_ns`; less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: how long in each collective the rank waits that comes first; where longer compute is what makes ranks late, which divided takes the others longer, the mean over the ranks of `exposed_wait_ns`; less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -149,7 +149,7 @@ SELECT
     END AS title,
     CASE WHEN late_rank IS NOT NULL THEN [late_rank] ELSE CAST(late_ranks AS INTEGER[]) END AS ranks,
     -- work that is divided takes the others longer
-    CASE WHEN is_uneven THEN wait_ns ELSE longest_ns END AS cost_ns,
+    CASE WHEN is_uneven OR is_compute THEN wait_ns ELSE longest_ns END AS cost_ns,
     CASE WHEN late_rank IS NOT NULL THEN 'waits step=' || array_to_string(late_in, ',') WHEN is_rest THEN 'waits rank=' || rest END AS shows,
     CASE
         -- what comes back it does in all steps, whether or not others wait for it there
@@ -178,7 +178,7 @@ SELECT
             CASE WHEN share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', words)), '') END
     END
     || tw_few(instances, 'collective') AS evidence,
-    CASE WHEN compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', late_rank)
+    CASE WHEN compiles THEN tw_compile_before(late_rank)
         WHEN late_rank IS NOT NULL THEN tw_see_what(late_rank, late_in, NULL)
         WHEN late_ranks IS NOT NULL AND cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', most_for)
         WHEN late_ranks IS NOT NULL THEN format('See what {} have in common (host, storage, network, cores), and what they do more: rank_difference -p rank={}, gaps', most_for, late_ranks[1])
