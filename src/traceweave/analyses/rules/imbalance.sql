@@ -139,8 +139,7 @@ ways AS (
             THEN tw_as_others('rank=' || f.rank || CASE WHEN len(f.steps) = 1 THEN ' step=' || array_to_string(f.around, ',') ELSE '' END, d.cause) END AS scenario,
         format('. Most of it is for rank {} {}. ', f.rank, w.which) || CASE WHEN f.compiles THEN format('There rank {} compiles code', f.rank)
             ELSE coalesce(f.does, tw_who_does(format('There rank {}', f.rank), c.words), 'No cause was found') END AS whom,
-        CASE WHEN f.compiles THEN format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', f.rank)
-            ELSE tw_see_what(f.rank, f.steps, NULL) END AS advice
+        CASE WHEN f.compiles THEN tw_compile_before(f.rank) ELSE tw_see_what(f.rank, f.steps, NULL) END AS advice
     FROM few AS f CROSS JOIN said AS d CROSS JOIN steps AS t CROSS JOIN LATERAL (SELECT tw_which_steps(f.steps, t.every) AS which) AS w
     LEFT JOIN tw_late_causes() AS c USING (cause)
     UNION ALL BY NAME
