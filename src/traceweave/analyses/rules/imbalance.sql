@@ -102,7 +102,7 @@ said AS (
         w.is_same,
         l.cause,
         -- what it need not do: else the others would have to come later for it to come sooner
-        coalesce(l.cause NOT IN ('compute', 'other_group', 'late_end'), FALSE) AS is_own,
+        coalesce(NOT l.is_compute AND l.cause NOT IN ('other_group', 'late_end'), FALSE) AS is_own,
         l.share,
         coalesce(l.cause = 'compute', FALSE) AS is_part,
         coalesce(l.is_compute, FALSE) AS is_compute,
