@@ -1,10 +1,15 @@
 """Collective calls written by hand, times in microseconds after a common base."""
 
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
+
+from tests.told import Case
+from traceweave.weave import weave
 
 BASE = 1_760_000_000_000_000_000
 
@@ -60,6 +65,72 @@ def add_call(
     marks = ", ".join(f"${name}" for name in row)
     con.execute(f"INSERT INTO base.collective_calls ({names}) VALUES ({marks})", row)
     return call_id
+
+
+def together(
+    con: duckdb.DuckDBPyConnection, ranks: list[int], offset_us: dict[int, int], count: int = 5
+) -> None:
+    """`count` collectives with one common end, on clocks that are behind by an offset."""
+    for k in range(count):
+        for rank in ranks:
+            behind = offset_us.get(rank, 0)
+            start = 1000 * k + 37 * k * k + 20 * rank
+            end = 1000 * k + 37 * k * k + 400
+            add_call(con, rank, start - behind, end - behind, group=str(ranks), ranks=ranks, seq=k)
+
+
+@dataclass
+class Calls:
+    """What cases write in a run."""
+
+    con: duckdb.DuckDBPyConnection
+
+    def rank(self, rank: int, **more: Any) -> None:
+        add_rank(self.con, rank, **more)
+
+    def ranks(self, count: int) -> None:
+        for rank in range(count):
+            add_rank(self.con, rank)
+
+    def call(self, rank: int, start_us: float, end_us: float, **more: Any) -> int:
+        return add_call(self.con, rank, start_us, end_us, **more)
+
+    def together(self, ranks: list[int], offset_us: dict[int, int]) -> None:
+        together(self.con, ranks, offset_us)
+
+    def sql(self, statement: str) -> None:
+        self.con.execute(statement)
+
+
+def check_woven(calls: Calls, case: Case, **names: Any) -> None:
+    """Write the calls of a case, weave them, and compare what is asked of that.
+
+    `? matched`, `? unmatched` and `? violations` ask for that of the summary, `? instances` for the
+    instance of each call, `? clocks` for the main columns of those, `? threads` for thread, group,
+    its ranks and calls of what worker threads did on all ranks; all else is SQL."""
+    public = {name: getattr(calls, name) for name in dir(calls) if not name.startswith("_")}
+    case.given(names | public)
+    summary = weave(calls.con)
+
+    def answer(query: str) -> list[tuple[Any, ...]]:
+        if query in ("matched", "unmatched", "violations"):
+            return [(getattr(summary, query),)]
+        if query == "instances":
+            return [tuple(one for _, one, _ in matched(calls.con))]
+        if query == "threads":
+            query = (
+                "SELECT stream % 100, group_name, list(DISTINCT group_ranks ORDER BY group_ranks)"
+                " FILTER (group_ranks IS NOT NULL), count(*)"
+                " FROM base.known_calls GROUP BY ALL ORDER BY ALL"
+            )
+        if query == "clocks":
+            query = (
+                "SELECT rank, reference_rank, offset_ns, drift_ppm, anchors, status FROM clocks"
+                " ORDER BY rank, from_local_ns NULLS FIRST"
+            )
+        return calls.con.execute(query).fetchall()
+
+    case.holds(answer, names | {"approx": pytest.approx})
 
 
 def matched(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int | None, str]]:

@@ -1,10 +1,10 @@
 """Cases that stand as text beside their tests: a few events, and what is answered of them.
 
-Blocks of NAME.cases, parted by empty lines, are the cases of test_NAME.py. The first line says what
-a case is about (`nightly: ` before it leaves it to nights); each line below that is indented is an
-event, in Python, made by a function of the test's module. `? ` begins a query, which may go on in
-lines that begin with more spaces, and each line after it is a row of the answer, as Python writes
-its values. A line that begins with # is a remark.
+Blocks of NAME.cases, parted by empty lines, are the cases of test_NAME.py, or those of all files in
+the folder NAME. The first line says what a case is about (`nightly: ` before it leaves it to
+nights); each line below that is indented is an event, in Python, made by a function of the test's
+module. `? ` begins a query, which may go on in lines that begin with more spaces, and each line
+after it is a row of the answer, as Python writes its values. A line that begins with # is a remark.
 """
 
 from collections.abc import Callable
@@ -40,12 +40,19 @@ class Case:
 def told(test: Test) -> Test:
     """Parametrize a test by the cases beside its module, as its argument `case`."""
     path = Path(test.__code__.co_filename)
-    text = path.with_name(path.stem.removeprefix("test_") + ".cases").read_text(encoding="utf-8")
-    found = [_case(block) for block in text.split("\n\n")]
+    name = path.stem.removeprefix("test_")
+    files = {"": path.with_name(name + ".cases")}
+    if path.with_name(name).is_dir():
+        files = {f"{one.stem}: ": one for one in sorted(path.with_name(name).glob("*.cases"))}
+    found = [
+        _case(block, of)
+        for of, file in files.items()
+        for block in file.read_text(encoding="utf-8").split("\n\n")
+    ]
     return pytest.mark.parametrize("case", found)(test)
 
 
-def _case(block: str) -> Any:
+def _case(block: str, of: str) -> Any:
     title, *lines = [line for line in block.splitlines() if not line.startswith("#")]
     case = Case()
     for line in lines:
@@ -60,4 +67,4 @@ def _case(block: str) -> Any:
             case.events.append(line.strip())
     by_night = title.startswith("nightly: ")
     marks = (nightly,) if by_night else ()
-    return pytest.param(case, id=title.removeprefix("nightly: "), marks=marks)
+    return pytest.param(case, id=of + title.removeprefix("nightly: "), marks=marks)

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import count
 from typing import Any
 from unittest.mock import ANY
@@ -232,14 +233,22 @@ class _Some(dict[str, Rule]):
     """Rules by name, of which some are asked."""
 
 
-def found_by(con: Connection, *names: str, **params: object) -> dict[str, dict[str, Any]]:
-    """Return what some rules find, by rule. Not asking the others takes a quarter of the time."""
+@contextmanager
+def only(*names: str) -> Iterator[None]:
+    """Have `findings` ask some rules, which takes a quarter of the time. What it answers of a run
+    that was opened to be read is kept: ask one that no other test has."""
     asked = tuple(rule for rule in rules() if rule.name in names)
     assert len(asked) == len(names)
     assert analyses.find("findings").parameters  # of all rules
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library(), "rules", _Some(library().rules))
         patch.setattr(_Some, "values", lambda _: asked)
+        yield
+
+
+def found_by(con: Connection, *names: str, **params: object) -> dict[str, dict[str, Any]]:
+    """Return what some rules find, by rule."""
+    with only(*names):
         return {row["rule"]: row for row in rows(con, "findings", **params)}
 
 
@@ -289,24 +298,34 @@ def words_of(build: Builder) -> dict[str, Any]:
 def check(build: Builder, case: Case, ask: Ask = rows, **names: Any) -> None:
     """Write the rows of a case by methods of `build`, and compare what is answered of them.
 
-    `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, `? RULE RULE: COLUMN` for
-    those of findings, with their own bounds as costs: test_fixes.py has those replayed. Of one
-    column, all values are one row."""
+    `? ANALYSIS COLUMN PARAMETER=VALUE` asks for columns of an analysis, or with * for all, `? RULE
+    RULE: COLUMN` for those of findings, with their own bounds as costs unless `replay_ops` is said:
+    test_fixes.py has those replayed. Of one column, all values are one row. `? first ANALYSIS` asks
+    for one row alone, `? unordered ANALYSIS` for rows in the order of what is told of them."""
     known = names | words_of(build)
     case.given(known)
+    ask_once = cache(partial(ask, build.con))
+    rules = {name for query, _ in case.asked for name in query.rpartition(": ")[0].split()}
+    found_once = cache(partial(found_by, build.con, *rules))
 
     def answer(query: str) -> list[tuple[Any, ...]]:
         named, colon, told_of = query.partition(": ")
-        words = (told_of if colon else query.partition(" ")[2]).split()
+        how, *words = ["", "", *told_of.split()] if colon else query.split()
+        if how not in ("", "first", "unordered"):
+            how, words = "", [how, *words]
         params = dict(word.split("=") for word in words if "=" in word)
         if colon:
-            found = found_by(build.con, *named.split(), replay_ops=0, **params)
-            got = list(found.values())
+            found = found_once(**({"replay_ops": 0} | params))
+            got = [found[name] for name in found if name in named.split()]
         else:
-            got = ask(build.con, query.split()[0], **params)
-        columns = [word for word in words if "=" not in word]
-        if len(columns) == 1:
+            got = ask_once(words[0], **params)[: 1 if how == "first" else None]
+        columns = [word for word in words[1:] if "=" not in word]
+        if len(columns) == 1 and columns != ["*"]:
             return [tuple(row[columns[0]] for row in got)] if got else []
-        return [tuple(row[column] for column in columns) for row in got]
+        table = [tuple(row[of] for of in (row if columns == ["*"] else columns)) for row in got]
+        if how == "unordered":
+            table.sort(key=lambda row: [(value is None, value) for value in row])
+        return table
 
-    case.holds(answer, known)
+    with unchanging(build.con):
+        case.holds(answer, known)

@@ -33,15 +33,9 @@ class Work(Builder):
         self.counted((110, 120), flops=8, dtype="fp32", depth=1)
 
 
-def _asked(con: Connection, name: str, **params: object) -> list[dict[str, Any]]:
-    """Ask op_work; `sorted` where its order is not said."""
-    got = rows(con, "op_work", **params)
-    return sorted(got, key=lambda row: (row["op"], row["flops"])) if name == "sorted" else got
-
-
 @told
 def test_op_work(empty_run: Connection, case: Case) -> None:
-    check(Work(empty_run), case, _asked, **globals())
+    check(Work(empty_run), case, **globals())
 
 
 def test_calls_that_differ_in_nothing_that_counts_have_one_signature(build: Builder) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import traceweave
+from tests.analyses.builders import only
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from tests.rewritten import rewritten
@@ -465,7 +466,7 @@ def test_the_rank_that_lacks_most_steps_is_named(fixtures: Path, tmp_path: Path)
         trace["traceEvents"] = [event for event in events if event["name"] not in gone]
 
     traces = rewritten(fixtures / "ddp_gloo_4ranks", tmp_path / "traces", lacking)
-    with _ingested(traces, tmp_path) as run:
+    with _ingested(traces, tmp_path) as run, only("recording"):
         told = set(run.findings()["evidence"])
         rows = run.stream_analysis("recording").read_all().to_pylist()
     fewer = [row for row in rows if row["kind"] == "fewer steps"]

@@ -117,10 +117,8 @@ class Run(Builder):
 
 
 def _ask(con: Connection, name: str, **params: object) -> list[dict[str, Any]]:
-    """Return the rows of `stragglers`; `first` is the first, `origins` are sorted by rank."""
+    """Return the rows of `stragglers`; `origins` are sorted by rank."""
     got = rows(con, "stragglers", **params)
-    if name == "first":
-        return got[:1]
     if name == "origins":
         assert sum(row["origin_wait_ns"] for row in got) == sum(row["waited_ns"] for row in got)
         return sorted(got, key=lambda row: (row["rank"], row["step"] or 0))

@@ -6,7 +6,7 @@ from duckdb import DuckDBPyConnection as Connection
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.collective_calls import BASE, add_call, add_rank
+from tests.collective_calls import BASE, add_call, add_rank, together
 from tests.marks import examples, first_at_once, nightly
 from tests.tables import empty_database
 from tests.traffic import woven
@@ -43,130 +43,6 @@ def clocks(con: Connection) -> list[tuple[object, ...]]:
     ).fetchall()
 
 
-def together(con: Connection, ranks: list[int], offset_us: dict[int, int], count: int = 5) -> None:
-    """`count` collectives with one common end, on clocks that are behind by an offset."""
-    for k in range(count):
-        for rank in ranks:
-            behind = offset_us.get(rank, 0)
-            start = 1000 * k + 37 * k * k + 20 * rank
-            end = 1000 * k + 37 * k * k + 400
-            add_call(con, rank, start - behind, end - behind, group=str(ranks), ranks=ranks, seq=k)
-
-
-def test_perfect_clocks_and_ends_give_offset_zero(empty_run: Connection) -> None:
-    for rank in range(3):
-        add_rank(empty_run, rank)
-    together(empty_run, [0, 1, 2], {})
-    weave(empty_run)
-    assert clocks(empty_run) == [(rank, 0, 0, 0.0, 5, "aligned") for rank in range(3)]
-
-
-def test_an_offset_is_added_to_the_clock_that_is_behind(empty_run: Connection) -> None:
-    for rank in range(3):
-        add_rank(empty_run, rank)
-    together(empty_run, [0, 1, 2], {1: 250_000, 2: -700})
-    weave(empty_run)
-    assert [row[2] for row in clocks(empty_run)] == [0, 250_000_000, -700_000]
-    bounds = empty_run.execute("SELECT bound_ns FROM clocks ORDER BY rank").fetchall()
-    # rank 1 starts 380 us before the common end, rank 0 400 us; no drift is known in 4.5 ms
-    assert bounds[0] == (0,)
-    assert 380_000 <= bounds[1][0] <= 401_000
-
-
-def test_ranks_that_share_no_group_are_chained(empty_run: Connection) -> None:
-    for rank in range(4):
-        add_rank(empty_run, rank)
-    offsets = {1: 5_000, 2: -3_000, 3: 90_000}
-    for pair in ([0, 1], [1, 2], [2, 3]):
-        together(empty_run, pair, offsets)
-    weave(empty_run)
-    assert [row[2] for row in clocks(empty_run)] == [0, 5_000_000, -3_000_000, 90_000_000]
-    assert {row[1] for row in clocks(empty_run)} == {0}
-
-
-def test_unconnected_ranks_keep_their_wall_clock_and_say_so(empty_run: Connection) -> None:
-    for rank in range(4):
-        add_rank(empty_run, rank)
-    together(empty_run, [0, 1], {1: 100})
-    together(empty_run, [2, 3], {3: -200})
-    weave(empty_run)
-    assert clocks(empty_run) == [
-        (0, 0, 0, 0.0, 5, "aligned"),
-        (1, 0, 100_000, 0.0, 5, "aligned"),
-        (2, 2, 0, 0.0, 5, "wall clock"),
-        (3, 2, -200_000, 0.0, 5, "wall clock"),
-    ]
-    # nothing proves what a wall clock says
-    found = empty_run.execute("SELECT bound_ns IS NULL FROM clocks ORDER BY rank").fetchall()
-    assert found == [(False,), (False,), (True,), (True,)]
-
-
-def test_clocks_that_count_from_somewhere_else_are_unaligned(empty_run: Connection) -> None:
-    add_rank(empty_run, 0)
-    add_rank(empty_run, 1, base=0)
-    weave(empty_run)
-    assert [row[5] for row in clocks(empty_run)] == ["wall clock", "unaligned"]
-
-
-def test_one_rank_is_its_own_reference(empty_run: Connection) -> None:
-    add_rank(empty_run, 3)
-    add_call(empty_run, 3, 0, 10, ranks=[3, 4])
-    weave(empty_run)
-    row = empty_run.execute("FROM clocks").fetchall()
-    middle = BASE + 5_000_000
-    assert row == [(3, None, 3, 0, 0.0, middle, 0, None, None, 0, "single rank", "aligned")]
-
-
-def test_ranks_of_one_host_share_a_clock_where_the_data_agree(empty_run: Connection) -> None:
-    for rank in range(4):
-        add_rank(empty_run, rank, host="a" if rank < 2 else "b")
-    # ends of rank 3 are 6 us late against rank 2 of the same host
-    together(empty_run, [0, 1, 2, 3], {1: -4, 2: 50_000, 3: 49_994})
-    weave(empty_run)
-    rows = clocks(empty_run)
-    assert [row[5] for row in rows] == ["aligned", "same host", "aligned", "aligned"]
-    # a clock and what its GPUs' timestamps are apart, as the ends say
-    assert -4_000 <= int(str(rows[1][2])) <= 0
-    assert 0 <= int(str(rows[2][2])) - int(str(rows[3][2])) <= 6_000
-    assert abs(int(str(rows[2][2])) - 50_000_000) <= 6_000
-    assert rows[2][3] == rows[3][3]
-
-
-def test_a_host_connects_ranks_that_no_collective_does(empty_run: Connection) -> None:
-    for rank, host in ((0, "a"), (1, "b"), (2, "b")):
-        add_rank(empty_run, rank, host=host)
-    together(empty_run, [0, 1], {1: 300})
-    weave(empty_run)
-    assert [(row[2], row[5]) for row in clocks(empty_run)] == [
-        (0, "aligned"),
-        (300_000, "aligned"),
-        (300_000, "same host"),
-    ]
-
-
-def test_a_host_name_does_not_overrule_causality(empty_run: Connection) -> None:
-    for rank in range(2):
-        add_rank(empty_run, rank, host="a")
-    together(empty_run, [0, 1], {1: 5_000})
-    weave(empty_run)
-    assert clocks(empty_run)[1] == (1, 0, 5_000_000, 0.0, 5, "aligned")
-
-
-def test_ranks_of_one_report_share_a_clock(empty_run: Connection) -> None:
-    for rank in range(2):
-        add_rank(empty_run, rank, source=0)
-    empty_run.execute("UPDATE base.rank_sources SET format = 'nsys'")
-    weave(empty_run)
-    assert [row[5] for row in clocks(empty_run)] == ["aligned", "same host"]
-
-
-def test_ranks_whose_traces_were_merged_have_clocks_of_their_own(empty_run: Connection) -> None:
-    for rank in range(2):
-        add_rank(empty_run, rank, source=0)
-    weave(empty_run)
-    assert [row[5] for row in clocks(empty_run)] == ["wall clock", "wall clock"]
-
-
 def test_align_moves_the_reference_and_leaves_the_matches(empty_run: Connection) -> None:
     for rank in range(2):
         add_rank(empty_run, rank, host="a")
@@ -191,11 +67,6 @@ def test_align_can_leave_wall_clocks_as_they_are(empty_run: Connection) -> None:
     assert empty_run.execute(violated).fetchall() == [(5,)]
     with pytest.raises(UsageError, match="no method 'luck'"):
         align(empty_run, method="luck")
-
-
-def test_no_ranks_no_clocks(empty_run: Connection) -> None:
-    assert weave(empty_run).clocks == {}
-    assert clocks(empty_run) == []
 
 
 @pytest.mark.parametrize("steps", [60, 700], ids=["half a second", "six seconds"])
@@ -389,36 +260,6 @@ def test_no_wave_is_as_high_as_a_transfer() -> None:
     assert np.percentile(errors, 95) < 90
 
 
-def test_one_call_does_not_move_a_clock_against_the_ends_of_many(empty_run: Connection) -> None:
-    """Rank 1 seems to end one of 60 calls 400 us before rank 0 starts it, and all others with it:
-    its clock was off then. As a line it would have to be 400 us ahead at all times."""
-    for rank in range(2):
-        add_rank(empty_run, rank, last_us=5_000 * 60)
-        for k in range(60):
-            length, back = (300, 700 * rank) if k == 30 else (1_000, 0)
-            end = 5_000 * k + 2_000 - back
-            start = end - length - 17 * ((k + rank) % 2)
-            add_call(empty_run, rank, start, end, ranks=[0, 1], seq=k)
-    weave(empty_run)
-    offset, bound = empty_run.execute(
-        "SELECT offset_ns, bound_ns FROM clocks WHERE rank = 1"
-    ).fetchall()[0]
-    assert abs(offset) < 1_000
-    assert bound >= 1_000_000
-
-
-def test_two_calls_overrule_each_other_no_more_than_causality(empty_run: Connection) -> None:
-    """Ends of ranks 1 and 2 lie 3 us before rank 0's in one call and with it in another, in which
-    every rank begins 1 us before the end: 1.5 us, the middle, is more than that allows."""
-    for rank in range(3):
-        add_rank(empty_run, rank)
-        for k, last in enumerate((4 if rank == 0 else 1, 1)):
-            add_call(empty_run, rank, 2_000 * k, 2_000 * k + last, ranks=[0, 1, 2], seq=k)
-    assert weave(empty_run).violations == 0
-    offsets = empty_run.execute("SELECT offset_ns FROM clocks ORDER BY rank").fetchall()
-    assert offsets == [(0,), (1_000,), (1_000,)]
-
-
 @nightly
 def test_a_few_calls_do_not_move_a_clock_against_hundreds_of_ends() -> None:
     """Three hosts step by 0.8 ms within 4 ms; so few ends do not tell one from the other, and
@@ -531,20 +372,6 @@ def inside_bounds(job: Job, offsets: int = 3) -> Floats:
         assert len(true_offsets(con, run)) >= offsets
         assert outside_bounds(con, run) == []
         return np.abs(clock_errors(con, run))
-
-
-def test_a_call_that_is_over_at_once_proves_nothing(empty_run: Connection) -> None:
-    for rank in range(2):
-        add_rank(empty_run, rank)
-    together(empty_run, [0, 1], {1: 50})
-    # its clock was set back during the last call: the end that was written is its start
-    empty_run.execute("UPDATE base.collective_calls SET duration_ns = 1 WHERE rank = 1 AND seq = 4")
-    weave(empty_run)
-    offset, bound, anchors = empty_run.execute(
-        "SELECT offset_ns, bound_ns, anchors FROM clocks WHERE rank = 1"
-    ).fetchall()[0]
-    assert (offset, anchors) == (50_000, 4)
-    assert 380_000 <= bound <= 401_000
 
 
 @settings(max_examples=examples(14), deadline=None)

@@ -4,13 +4,14 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import traceweave
 from tests.graph_replays import replayed
-from tests.marks import nightly
+from tests.marks import at_once, first_at_once
 from tests.simulated_runs import SKEWED
 from traceweave_simulator import Config, simulate, write_kineto
 
@@ -50,19 +51,22 @@ def _calls(run: traceweave.Run) -> dict[Kernel, tuple[int | None, str, str]]:
     return {(rank, start, length): tuple(rest) for rank, start, length, *rest in found}
 
 
-@pytest.mark.parametrize("part", [1, 0.5], ids=["whole steps", "half of each step"])
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize(
-    "job", ["tp", *(pytest.param(job, marks=nightly) for job in ("ddp", "pp"))]
+REPLAYS = at_once(
+    product(JOBS, CUTS, (1, 0.5)),  # whole steps, and half of each
+    ("tp", "all recorded the same steps", 1),
+    ("tp", "other steps, fewer", 0.5),
+    ("tp", "other steps, as many", 1),
 )
+
+
+@pytest.mark.parametrize("replay", REPLAYS)
 def test_replays_of_a_collective_are_told_apart(
     traces: Callable[[str], Path],
     simulated_database: Callable[[Config], Path],
     tmp_path: Path,
-    job: str,
-    cut: str,
-    part: float,
+    replay: tuple[str, str, float],
 ) -> None:
+    job, cut, part = replay
     folder = replayed(traces(job), tmp_path / "replayed", CUTS[cut], part)
     assert traceweave.ingest(folder, tmp_path / "run.duckdb").ok
     with traceweave.open(tmp_path / "run.duckdb") as run:
@@ -94,7 +98,8 @@ def test_replays_of_one_rank_are_the_calls_of_another(
     assert found.to_numpy().tolist() == [["order", "capture"], ["order", "metadata"]]
 
 
-@pytest.mark.parametrize("lanes", [False, True], ids=["as they ran", "on one lane"])
+@first_at_once()
+@pytest.mark.parametrize("lanes", [True, False], ids=["on one lane", "as they ran"])
 def test_time_is_divided_as_without_a_graph(
     traces: Callable[[str], Path],
     simulated_database: Callable[[Config], Path],

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 import traceweave
+from tests.analyses.builders import only
 from tests.cases import cases
 from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
@@ -215,7 +216,7 @@ def test_a_report_that_is_cut_is_to_be_copied_not_recorded_otherwise(
     cut = tmp_path / "cut.sqlite"
     cut.write_bytes((corpus / "nsys/jacobi__2023.4.sqlite").read_bytes()[:600_000])
     traceweave.ingest(cut, tmp_path / "run.duckdb")
-    with traceweave.open(tmp_path / "run.duckdb") as run:
+    with traceweave.open(tmp_path / "run.duckdb") as run, only("nothing_to_measure"):
         findings = run.findings().set_index("rule")
         assert run.recording()["kind"].tolist() == ["nothing left"]
     assert "cut or damaged" in findings["advice"]["nothing_to_measure"]

@@ -1,6 +1,5 @@
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from duckdb import DuckDBPyConnection as Connection
 from hypothesis import example, given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 from tests.collective_calls import add_call, add_rank, matched
 from tests.marks import at_once, examples, first_at_once, nightly
 from tests.traffic import woven
-from traceweave.matching.outcome import ALONE, COALESCED, DISAGREE, NO_PEER, ONE_SIDE
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
 from traceweave_simulator.traffic_jobs import DDP, TP_DP, UNIFORM, Job, Op, pipeline
@@ -19,131 +17,6 @@ from traceweave_simulator.traffic_tables import (
     store_traffic,
     wrong_matches,
 )
-
-
-def test_equal_sequence_numbers_are_one_instance(empty_run: Connection) -> None:
-    for rank in (0, 1):
-        add_rank(empty_run, rank)
-        # rank 1 began recording one operation later
-        for seq in range(rank, 3):
-            add_call(empty_run, rank, 100 * seq, 100 * seq + 50, ranks=[0, 1], seq=seq)
-    summary = weave(empty_run)
-    assert matched(empty_run) == [
-        (0, None, "unmatched"), (1, 0, "seq"), (2, 1, "seq"), (3, 0, "seq"), (4, 1, "seq"),
-    ]  # fmt: skip
-    assert summary.unmatched == {ALONE: 1}
-    assert empty_run.execute("SELECT source_id, kind, count FROM ingest_issues").fetchall() == [
-        (None, f"unmatched_collectives: {ALONE}", 1)
-    ]
-
-
-def test_calls_that_disagree_under_one_number_stay_apart(empty_run: Connection) -> None:
-    for rank, size in ((0, 1024), (1, 2048)):
-        add_rank(empty_run, rank)
-        add_call(empty_run, rank, 0, 50, ranks=[0, 1], seq=1, bytes=size)
-        add_call(empty_run, rank, 100, 150, ranks=[0, 1], seq=2, op="all_to_all", bytes=size)
-    summary = weave(empty_run)
-    assert summary.unmatched == {DISAGREE: 2}
-    # what an all_to_all exchanges is each rank's own affair
-    assert summary.matched == {"seq": 2}
-
-
-def test_coalesced_calls_count_in_their_order_under_one_number(empty_run: Connection) -> None:
-    for rank in (0, 1):
-        add_rank(empty_run, rank)
-        for size in (1024, 2048):
-            add_call(empty_run, rank, 0, 50, ranks=[0, 1], seq=7, bytes=size)
-    add_call(empty_run, 0, 100, 150, ranks=[0, 1], seq=8)
-    add_call(empty_run, 0, 100, 150, ranks=[0, 1], seq=8)
-    add_call(empty_run, 1, 100, 150, ranks=[0, 1], seq=8)
-    summary = weave(empty_run)
-    assert [row[1] for row in matched(empty_run)] == [0, 1, 0, 1, None, None, None]
-    assert summary.unmatched == {COALESCED: 3}
-
-
-def test_order_matches_what_has_no_number(empty_run: Connection) -> None:
-    for rank in (0, 1):
-        add_rank(empty_run, rank)
-        for start, op in ((0, "all_gather"), (200, "all_reduce"), (330, "all_reduce")):
-            add_call(empty_run, rank, start + rank, start + 50, op=op, ranks=[0, 1])
-    weave(empty_run)
-    assert [row[1:] for row in matched(empty_run)] == [(0, "order"), (1, "order"), (2, "order")] * 2
-
-
-def test_a_window_that_began_later_is_shifted(empty_run: Connection) -> None:
-    starts = np.cumsum([0, 130, 210, 170, 90, 260, 310, 120, 180, 205, 144, 99])
-    for rank, first in ((0, 3), (1, 0)):
-        add_rank(empty_run, rank)
-        for start in starts[first:]:
-            add_call(empty_run, rank, int(start) + 3 * rank, int(start) + 50, ranks=[0, 1])
-    summary = weave(empty_run)
-    assert summary.matched == {"sequence-aligned": 18}
-    assert summary.unmatched == {ALONE: 3}
-    ends = empty_run.execute(
-        "SELECT count(DISTINCT start_local_ns + duration_ns) FROM base.collective_calls"
-        " JOIN base.matches USING (call_id) WHERE collective_id IS NOT NULL GROUP BY collective_id"
-    ).fetchall()
-    assert ends == [(1,)] * 9
-
-
-def test_what_repeats_itself_exactly_and_has_no_clock_stays_unmatched(
-    empty_run: Connection,
-) -> None:
-    for rank, calls, offset in ((0, 20, 0), (1, 18, 730_000)):
-        add_rank(empty_run, rank)
-        for k in range(calls):
-            start = 1000 * k + offset
-            add_call(empty_run, rank, start, start + 50, ranks=[0, 1])
-    summary = weave(empty_run)
-    assert summary.matched == {}
-    assert sum(summary.unmatched.values()) == 38
-
-
-def test_step_numbers_settle_what_repeats_itself(empty_run: Connection) -> None:
-    for rank, first, offset in ((0, 0, 0), (1, 2, 730_000)):
-        add_rank(empty_run, rank)
-        for k in range(first, 30):
-            start = 1000 * k + offset
-            add_call(empty_run, rank, start, start + 50, ranks=[0, 1], step=k // 2)
-    summary = weave(empty_run)
-    assert summary.matched == {"sequence-aligned": 56}
-    assert summary.unmatched == {ALONE: 2}
-
-
-@pytest.mark.parametrize(("root", "found"), [(0, 24), (1, 0), (None, 0)])
-def test_who_waits_for_whom_under_a_root_tells_what_is_possible(
-    empty_run: Connection, root: int | None, found: int
-) -> None:
-    """Rank 1 has sent long before rank 0 begins to receive, which has sent in turn long before rank
-    1 begins to receive that: nobody waits for all."""
-    for rank in (0, 1):
-        add_rank(empty_run, rank)
-    for step in range(6):
-        at = 100_000 * step + 1300 * step**2  # what repeats itself exactly has no order
-        for rank, reduces, broadcasts in ((0, 8_000, 9_100), (1, 1_000, 20_000)):
-            for op, begins in (("reduce", reduces), ("broadcast", broadcasts)):
-                add_call(
-                    empty_run, rank, at + begins, at + begins + 1000, op=op,
-                    ranks=[0, 1], step=step, root_place=root,
-                )  # fmt: skip
-    weave(empty_run)
-    assert len([one for _, one, how in matched(empty_run) if how == "order"]) == found
-
-
-def test_a_send_pairs_with_its_recv(empty_run: Connection) -> None:
-    for rank in (0, 1, 2):
-        add_rank(empty_run, rank)
-    for k, start in enumerate((0, 140, 290, 520)):
-        add_call(empty_run, 0, start, start + 40, op="send", peer=1, ranks=[0, 1, 2])
-        add_call(empty_run, 1, start + 2, start + 41, op="recv", peer=0, ranks=[0, 1, 2])
-        add_call(empty_run, 2, start + k, start + 60, op="recv", peer=1, ranks=[0, 1, 2])
-    add_call(empty_run, 2, 900, 950, op="send", ranks=[0, 1, 2])
-    summary = weave(empty_run)
-    rows = matched(empty_run)
-    assert [row[1] for row in rows[:-1]] == [0, 0, None, 1, 1, None, 2, 2, None, 3, 3, None]
-    assert summary.unmatched == {NO_PEER: 1, ONE_SIDE: 4}
-    ops = empty_run.execute("SELECT DISTINCT op, complete FROM collective_instances").fetchall()
-    assert ops == [("send_recv", True)]
 
 
 # what was wrong: rank 1 lacks the last call but one, and its last one, which ends 40 us later, was
@@ -164,61 +37,6 @@ def test_the_call_after_one_that_is_missing_is_not_taken_for_it(empty_run: Conne
         assert instance[calls[0, k]] == instance[calls[1, k]] is not None
     # one call alone, with a place of its own, stays open
     assert [instance[calls[one]] for one in ((0, 29), (0, 30), (1, 30))] == [None] * 3
-
-
-# what failed: messages of GPUs of which only the host's operation says what they are were taken for
-# gloo's, which end when somebody waits: hosts that only messages tie stayed on their wall clocks
-def test_messages_of_gpus_tie_clocks_whatever_names_them(empty_run: Connection) -> None:
-    named = {"evidence": "host op", "ranks": [0, 1]}
-    for rank in (0, 1):
-        add_rank(empty_run, rank, host=f"host{rank}", last_us=20_000)
-    for k in range(30):
-        start = 600 * k + 7 * k * k
-        add_call(empty_run, 0, start, start + 40, op="send", peer=1, gpu_op_id=k, **named)
-        add_call(
-            empty_run, 1, start + 5_002, start + 5_040, op="recv", peer=0, gpu_op_id=100 + k,
-            **named,
-        )  # fmt: skip
-    weave(empty_run)
-    clocks = empty_run.execute("SELECT status, offset_ns FROM clocks ORDER BY rank").fetchall()
-    assert clocks == [("aligned", 0), ("aligned", pytest.approx(-5_000_000, abs=1_000))]
-
-
-def test_peers_numbered_inside_a_communicator_of_four_are_paired(empty_run: Connection) -> None:
-    # ranks 4 to 7 are 0 to 3 of the communicator, which only the four files together say
-    shared = {"group": None, "comm_id": "c0ffee", "size": 4, "evidence": "metadata"}
-    for rank in range(4, 8):
-        add_rank(empty_run, rank)
-        for k, start in enumerate((0, 140, 290, 520)):
-            there = {"comm_rank": rank - 4, "comm_peer": (rank - 4) ^ 1} | shared
-            op = "send" if (rank + k) % 2 == 0 else "recv"
-            add_call(empty_run, rank, start + rank, start + 60, op=op, **there)
-    summary = weave(empty_run)
-    assert summary.unmatched == {}
-    pairs = empty_run.execute(
-        "SELECT list(rank ORDER BY rank) FROM collectives GROUP BY collective_id ORDER BY ALL"
-    ).fetchall()
-    assert pairs == [([4, 5],)] * 4 + [([6, 7],)] * 4
-
-
-def test_a_group_of_one_is_complete_by_itself(empty_run: Connection) -> None:
-    add_rank(empty_run, 0)
-    add_call(empty_run, 0, 0, 10, ranks=[0])
-    assert weave(empty_run).matched == {"order": 1}
-
-
-def test_calls_of_different_groups_never_meet(empty_run: Connection) -> None:
-    for rank in range(4):
-        add_rank(empty_run, rank)
-        mates = [0, 1] if rank < 2 else [2, 3]
-        for start in (0, 130, 310):
-            add_call(empty_run, rank, start, start + 50, group="tp", ranks=mates)
-    weave(empty_run)
-    found = empty_run.execute(
-        "SELECT group_id, list(rank ORDER BY rank) FROM collectives"
-        " GROUP BY collective_id, group_id ORDER BY collective_id"
-    ).fetchall()
-    assert found == [(0, [0, 1])] * 3 + [(1, [2, 3])] * 3
 
 
 def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:

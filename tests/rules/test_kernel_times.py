@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import traceweave
+from tests.analyses.builders import only
 from tests.simulated_runs import PP
 from traceweave_simulator import Config
 
@@ -20,10 +21,9 @@ def _found(run: Path, target: Path, *changes: str) -> dict[str, list[int]]:
     with duckdb.connect(target) as con:
         for change in changes:
             con.execute(change)
-    with traceweave.open(target) as opened:
+    with traceweave.open(target) as opened, only("slow_kernels", "uneven_work"):
         found = opened.findings(min_share=0)
-    rules = found[found["rule"].isin(["slow_kernels", "uneven_work"])]
-    return {row.rule: list(row.ranks) for row in rules.itertuples()}
+    return {row.rule: list(row.ranks) for row in found.itertuples()}
 
 
 def test_inputs_that_are_longer_in_one_step_make_no_gpu_slow(

@@ -13,7 +13,7 @@ import traceweave
 from tests.analyses.builders import Builder, Interval, found_by
 from tests.analyses.kernels_of_groups import ACCUMULATE, Issuer
 from tests.conftest import Recorded
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from traceweave.analyses import shared_rows
 
 US = 1_000
@@ -43,6 +43,7 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
 
 # an update is a word, a backward pass a letter: s where DDP reduces its gradients, capital where
 # they are added to some; '.' and '-' the same without; t of two parameters, h adds to one of them
+@first_at_once(5)
 @pytest.mark.parametrize(
     ("updates", "passes"),
     [
@@ -50,9 +51,9 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
         pytest.param("sS S", 2, id="of a discriminator, which the generator's pass reduces too"),
         pytest.param(".-S .-S", None, id="no_sync"),
         pytest.param("s s s", None, id="no accumulation"),
+        pytest.param("tS tS", None, id="of two networks: the last pass reduces one"),
         pytest.param("ss ss", None, id="of two networks that are updated together"),
         pytest.param("SS SS", None, id="zeroed in place: no telling"),
-        pytest.param("tS tS", None, id="of two networks: the last pass reduces one"),
         pytest.param("th th", None, id="of two networks that share parameters"),
         pytest.param("s-S s-S", None, id="no_sync in some"),
         pytest.param("s s s sS", None, id="in few updates"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 import traceweave
+from tests.analyses.builders import only
 from tests.conftest import Recorded
 from tests.marks import nightly
 
@@ -23,7 +24,7 @@ def test_small_collectives_are_named_where_no_transfer_is_resolved(
     shutil.copy(database_of(fixtures / "many_buckets_gloo"), path)
     with duckdb.connect(str(path)) as con:
         con.execute("UPDATE clocks SET residual_p95_ns = 1_000_000_000")
-    with traceweave.open(path) as run:
+    with traceweave.open(path) as run, only("small_collectives"):
         assert run.analyze("alpha_beta")["sizes"].tolist() == [0]
         found = run.findings().set_index("rule").loc["small_collectives"]
     assert "Each rank calls all_reduce 24 times per step, 16.4 kB on average" in found["evidence"]
@@ -48,7 +49,7 @@ def test_sums_of_some_steps_are_counted_in_these(
     shutil.copy(database_of(fixtures / "many_buckets_gloo"), path)
     with duckdb.connect(str(path)) as con:
         con.execute("DELETE FROM base.collective_calls WHERE step IN (4, 6)")
-    with traceweave.open(path) as run:
+    with traceweave.open(path) as run, only("small_collectives"):
         found = run.findings().set_index("rule").loc["small_collectives"]
     assert found["title"] == "24 all_reduce in 2 of 4 steps are small: 16.4 kB"
     assert found["evidence"].startswith("Each rank calls all_reduce 24 times in 2 of 4 steps, 16.4")

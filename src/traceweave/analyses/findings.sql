@@ -29,7 +29,7 @@
 -- caveat: advice on buckets and on gathering ahead is given only where it gains min_share or more by replay.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised: their costs are bounds.
 -- caveat: in a run without steps, the whole recording of a rank counts as one step.
--- caveat: the wait of a pipeline's stages for each other is pipeline_wait, never a straggler: sends, recvs and collectives over several stages are left out of the other rules about waiting.
+-- caveat: the wait of a pipeline's stages for each other is pipeline_wait, and a straggler's only as far as that idles longer than the others: sends, recvs and collectives over several stages are left out of the other rules about waiting.
 -- caveat: no rank is called late by less than the clock resolution.
 WITH costly AS (
     SELECT

@@ -33,7 +33,7 @@ mfu AS (
     SELECT mfu, dtype, covered_share FROM {{ ref('mfu') }} WHERE rank IS NULL
 ),
 latest AS (
-    SELECT rank, cost_ns, is_straggler, chance FROM {{ ref('blame') }} WHERE late_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
+    SELECT rank, cost_ns, is_straggler, chance FROM {{ ref('blame') }} WHERE cost_ns > 0 ORDER BY cost_ns DESC, rank LIMIT 1
 ),
 shared AS (
     SELECT (SELECT count(*) FROM ranks) > 1 AND unmatched = calls AS is_unmatched, calls, shared AS instances

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceweave.arrays import Floats
+from traceweave.arrays import Floats, Ints
 from traceweave.medians import running_median
 
 LEAST = 8
@@ -44,7 +44,13 @@ def likelier(one: Floats, other: Floats, took: Floats | None = None) -> Floats:
 
 def clear(evidence: float, calls: int) -> bool:
     """Whether evidence from so many calls is enough to tell."""
-    return calls >= LEAST and abs(evidence) >= max(PROVEN, PER_CALL * calls)
+    return bool(verdicts(np.array(evidence), np.array(calls)))
+
+
+def verdicts(evidence: Floats, calls: Ints) -> Floats:
+    """Return of evidence from so many calls each: 1, or -1 against, where it is clear; else 0."""
+    enough = np.where(calls >= LEAST, np.maximum(PROVEN, PER_CALL * calls), np.inf)
+    return np.where(np.abs(evidence) >= enough, np.sign(evidence), 0)
 
 
 def surprise(distance: Floats) -> Floats:

@@ -15,11 +15,11 @@ from dataclasses import InitVar, dataclass, field, replace
 
 import numpy as np
 
-from traceweave.arrays import Floats, Ints
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.aligner import COVERED, Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.common_time import CommonTime
-from traceweave.matching.evidence import LEAST, SHARE, clear
+from traceweave.matching.evidence import LEAST, SHARE, clear, verdicts
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
 from traceweave.matching.strands import Strand, signatures
@@ -32,6 +32,7 @@ from traceweave.matching.ties import (
     bundle,
     ends_apart,
     in_step,
+    is_of_several,
     own_calls,
     rivals,
     strays,
@@ -100,19 +101,15 @@ class Search:
         if not found.shared or self.job.pair:
             yield found
             return
-        whole = self._bundle(found, pure=False)
         place = found.strands[0].place
         own = np.full(len(place), True)
-        order = np.array(found.by_rank())
-        for parts, recorded in self.job.layouts(found.ranks()):
-            columns = [order[part] for part in parts]
-            says = weigh(whole, columns, recorded).by_call + strays(whole, columns)
+        for says in self._each_says(found):
             own &= own_calls(says, place)
         for other in others:
             if other is not found and not set(found.ranks()) & set(other.ranks()):
                 union = self._union(found, other)
                 if union is not None:
-                    own &= own_calls(-self._against(union, len(order)).by_call, place)
+                    own &= own_calls(-self._against(union, len(found.strands)).by_call, place)
         # a few of what mostly is of another group are there by chance
         sort = signatures(found.strands[0].calls, np.arange(len(place)))
         own &= (np.bincount(sort, own) >= SHARE * np.bincount(sort))[sort]
@@ -120,6 +117,30 @@ class Search:
             yield found.only(own)
         else:
             self._refuse(found.strands, NOT_PROVEN)
+
+    def of_several(self, found: StrandSet) -> bool:
+        """Whether some calls of a set clearly are not of its group: its streams carry several."""
+        place = found.strands[0].place
+        return any(is_of_several(says, place) for says in self._each_says(found))
+
+    def unproven(self, found: StrandSet) -> Flags:
+        """Which calls of the first strand are of a sort that does not prove the group by itself,
+        and might prove another."""
+        sort = signatures(found.strands[0].calls, np.arange(len(found.strands[0])))
+        calls = np.bincount(sort)
+        proven = np.full(len(calls), True)
+        for says in self._each_says(found):
+            evidence = np.asarray(np.bincount(sort, says), np.float64)
+            proven &= verdicts(evidence, calls) > 0
+        return np.asarray((~proven & (calls >= LEAST))[sort])
+
+    def _each_says(self, found: StrandSet) -> Iterator[Floats]:
+        """What each call says against every way in which its group may be several."""
+        whole = self._bundle(found, pure=False)
+        order = np.array(found.by_rank())
+        for parts, recorded in self.job.layouts(found.ranks()):
+            columns = [order[part] for part in parts]
+            yield weigh(whole, columns, recorded).by_call + strays(whole, columns)
 
     def _may_lack(self, found: StrandSet, strand: Strand) -> bool:
         """Whether a strand that is in no set may be of this one."""

@@ -8,7 +8,7 @@ none. Then strands that hold several groups are divided by what is said of their
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
@@ -32,7 +32,7 @@ from traceweave.matching.outcome import (
     UNNAMED,
     Matches,
 )
-from traceweave.matching.strands import Strand, signatures, strands_of
+from traceweave.matching.strands import Strand, signatures, sorts, strands_of
 from traceweave.matching.ties import Tie
 from traceweave.matching.turns import rivalled
 from traceweave.words import duration, plural
@@ -109,8 +109,11 @@ class _OpenCalls:
             return False
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
-        whole = [strand for strand in pool if not strand.mixed]
-        sets = [s for s in search.find(whole) if any(strand.group < 0 for strand in s.strands)]
+        sets = search.find([strand for strand in pool if not strand.mixed])
+        while streams := self._of_several(sets, search, pool):
+            pool[:] = [replace(s, shared=s.shared or s.stream in streams) for s in pool]
+            sets = search.find([strand for strand in pool if not strand.mixed])
+        sets = [s for s in sets if any(strand.group < 0 for strand in s.strands)]
         sets = [s for s in sets if not self._may_be_messages(s)]
         placed = np.full(len(self.calls), False)
         for found in sets:
@@ -125,6 +128,26 @@ class _OpenCalls:
                 reason = search.reasons.get(int(strand.index[0]), otherwise)
                 self.matches.refuse(strand.index, UNNAMED if reason == ACAUSAL else reason)
         return bool(sets)
+
+    def _of_several(self, sets: list[StrandSet], search: Search, pool: list[Strand]) -> set[int]:
+        """The streams on which nothing computes that carry several groups all the same: some calls
+        of a set clearly are not of it, or those of a sort that does not prove it are of another.
+        """
+        sets = [found for found in sets if not found.shared]
+        streams = {found.strands[0].stream for found in sets if search.of_several(found)}
+        sort, of = sorts(self.calls), np.full(len(self.calls), -1)
+        doubtful = np.full(len(self.calls), False)
+        for number, found in enumerate(sets):
+            doubtful[found.strands[0].index[search.unproven(found)]] = True
+            for strand in found.strands:
+                of[strand.index] = number
+        asked = np.isin(sort, sort[doubtful])
+        parts = [part for part in self._finer(pool) if asked[part.index[0]] and not part.shared]
+        for part in Search(search.time, self.job, self._may_join).find(parts):
+            for strand in part.strands if part.whole else ():
+                if of[strand.index[0]] >= 0 and sets[of[strand.index[0]]].ranks() != part.ranks():
+                    streams.add(strand.stream)
+        return streams
 
     def _may_be_messages(self, found: StrandSet) -> bool:
         """Whether a set may be messages to ranks outside it: ranks that run in step begin and end

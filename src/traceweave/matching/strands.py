@@ -1,9 +1,9 @@
 """Strands: what one rank did on one stream, which is the least that keeps together when nothing
 names the groups.
 
-A communicator has a stream of its own, so a strand mostly belongs to one group. Where synchronous
-operations of several groups share the stream of the computation it does not; then operation, size
-and kernel divide it further.
+A communicator has a stream of its own, so a strand mostly belongs to one group. Where operations of
+several groups share a stream, that of the computation or, as other frameworks have it, one for all
+communication, it does not; then operation, size and kernel divide it further.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Strand:
     """How many ranks that group, or one with such a label, has, if the labels say."""
     place: Ints
     """Of each call, among all that the rank did on that stream."""
+    shared: bool = False
+    """Several groups may use its stream: it also computes, or what they do has shown it."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -47,9 +49,9 @@ class Strand:
         return [self.take(np.flatnonzero(by == number)) for number in np.unique(by)]
 
     @property
-    def shared(self) -> bool:
-        """Its stream also computes, so several groups may use it."""
-        return bool(self.calls.computing[0])
+    def stream(self) -> int:
+        """The stream, -1 on the host."""
+        return int(self.calls.stream[0])
 
     @property
     def mixed(self) -> bool:
@@ -77,9 +79,14 @@ def strands_of(calls: Calls, index: Ints, by: Ints, group: int, size: int | None
 
 def strand_of(calls: Calls, index: Ints, group: int = -1, size: int | None = None) -> Strand:
     """Return the calls at `index`, all of one rank, as a strand."""
-    return Strand(
-        int(calls.rank[index[0]]), index, calls.take(index), group, size, np.arange(len(index))
-    )
+    rank, shared = int(calls.rank[index[0]]), bool(calls.computing[index[0]])
+    return Strand(rank, index, calls.take(index), group, size, np.arange(len(index)), shared)
+
+
+def sorts(calls: Calls) -> Ints:
+    """Number calls by all that is said of them but the stream: equal numbers, equal words."""
+    columns = np.c_[calls.op, calls.size, calls.dtype, calls.kernel]
+    return np.asarray(np.unique(columns, axis=0, return_inverse=True)[1].ravel(), np.int64)
 
 
 def signatures(calls: Calls, index: Ints) -> Ints:

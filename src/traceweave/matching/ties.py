@@ -27,7 +27,15 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.coarse_clocks import fit_curve
-from traceweave.matching.evidence import FLOOR_NS, LEAST, SHARE, clear, likelier, surprise
+from traceweave.matching.evidence import (
+    FLOOR_NS,
+    LEAST,
+    SHARE,
+    clear,
+    likelier,
+    surprise,
+    verdicts,
+)
 from traceweave.matching.strands import Strand
 from traceweave.medians import from_neighbours, running_median
 
@@ -295,13 +303,9 @@ def own_calls(by_call: Floats, place: Ints) -> Flags:
     Calls that, with most of their like, clearly are not of the group do not speak for the others.
     """
     place = place - place.min()
-    last = int(place.max())
+    tables = list(_by_distance(by_call, place))
     foreign, judged, doubtful = np.full((3, len(by_call)), False)
-    tables = []
-    for distance in range(1, min(LONGEST, last // (LEAST - 1)) + 1):
-        table = np.full((last // distance + 1, distance), np.nan)
-        table.ravel()[place] = by_call
-        tables.append(table)
+    for table in tables:
         foreign |= _touched(table, _against(_windows(table))).ravel()[place]
         full = np.asarray(np.isfinite(_windows(table)).all(axis=-1))
         judged |= _touched(table, full).ravel()[place]
@@ -310,6 +314,26 @@ def own_calls(by_call: Floats, place: Ints) -> Flags:
         others.ravel()[place[foreign]] = np.nan
         doubtful |= _touched(table, _lacking(_windows(table), _windows(others))).ravel()[place]
     return np.asarray(judged & ~foreign & ~doubtful)
+
+
+def is_of_several(by_call: Floats, place: Ints) -> bool:
+    """Return whether calls at equal distances clearly are not of the group that most are of, though
+    so many distances and places are tried."""
+    tables = list(_by_distance(by_call, place - place.min()))
+    if not tables:
+        return False
+    says = np.concatenate([np.nansum(table, axis=0) for table in tables])
+    calls = np.concatenate([np.isfinite(table).sum(axis=0) for table in tables])
+    return bool((verdicts(says + np.log(len(says)), calls) < 0).any())
+
+
+def _by_distance(by_call: Floats, place: Ints) -> Iterator[Floats]:
+    """Tables of what calls say, those in a column at equal distances."""
+    last = int(place.max())
+    for distance in range(1, min(LONGEST, last // (LEAST - 1)) + 1):
+        table = np.full((last // distance + 1, distance), np.nan)
+        table.ravel()[place] = by_call
+        yield table
 
 
 def _windows(table: Floats) -> Floats:

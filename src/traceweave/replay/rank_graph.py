@@ -248,7 +248,8 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     ops = len(cpu["op_id"])
     parts = _Numbers(member, ops)
     caller, launch_lag = _callers(cpu, comm)
-    source, target = _finished_between(cpu, comm)
+    waited = np.hstack([_finished_between(cpu, comm), _messages_between(cpu, comm)])
+    source, target = np.unique(waited, axis=1)
     before, after = host.handovers(cpu, cpu)
     of_comm = _host_collectives(rows.rank, comm, parts, caller, launch_lag)
     nodes = joined(_operators(rows, cpu), of_comm)
@@ -319,6 +320,26 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
         found = np.where((found < 0) & waits, one, found)
     target = np.flatnonzero(found >= 0)
     return found[target], target
+
+
+def _messages_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
+    """Return pairs of a message of gloo and the operator before which its caller waited for it.
+
+    Their ranges are of the thread that asks, and end when it has waited, for one after the other:
+    all that end between two operators were waited for, and the first may have taken all the time.
+    """
+    message = np.flatnonzero((comm["caller"] == comm["chain"]) & (comm["called"] > NONE))
+    at = np.full(len(message), -1)
+    for chain in np.unique(comm["chain"][message]).tolist():
+        mine = np.flatnonzero(comm["chain"][message] == chain)
+        first, last = np.searchsorted(cpu["chain"], [chain, chain + 1]).tolist()
+        begun = np.searchsorted(cpu["start_ns"][first:last], comm["waited"][message[mine]])
+        at[mine] = np.where(begun < last - first, first + begun, -1)
+    # not inside the operator before
+    before = at - 1
+    known = (at > 0) & (comm["waited"][message] >= cpu["end_ns"][before])
+    known &= cpu["chain"][before] == comm["chain"][message]
+    return message[known], at[known]
 
 
 def _followed(comm: Columns, source: Ints) -> Flags:

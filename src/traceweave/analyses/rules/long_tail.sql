@@ -1,7 +1,7 @@
 -- rule: long_tail | collectives that take long now and then
 -- topic: communication
 -- needs: collective_instances, ref('exposed_calls')
--- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known; where a rank of the group is not seen, what looks like transfer may be waiting for it, and does not count. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
+-- finds: Some transfers (at most `tail_share`, 25 %) take more than `tail_factor` (2) times the median of their operation, group and size, which must be known; where a rank of the group is not seen, what looks like transfer may be waiting for it, and does not count. Nor does what the host reads at once in every step: read_sum tells of all of it. Cost: the exposed part of the excess over the median; never more than the run gains, by replay, without any transfer.
 -- try: Look for other traffic on the network at those moments, link retries and errors.
 -- proof: tails
 -- shows: transfers
@@ -21,7 +21,7 @@ WITH transfers AS (
     FROM {{ ref('exposed_calls') }} AS c JOIN collective_instances AS i USING (collective_id)
     -- what threads of the host time (gloo, MPI)
     LEFT JOIN (SELECT collective_id FROM collectives GROUP BY collective_id HAVING count(gpu_op_id) = 0) AS k USING (collective_id)
-    WHERE c.exposed_transfer_ns IS NOT NULL AND i.root IS NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks
+    WHERE c.exposed_transfer_ns IS NOT NULL AND i.root IS NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks AND NOT c.is_read
     GROUP BY c.collective_id, c.op, c.group_id, c.bytes
 ),
 medians AS (

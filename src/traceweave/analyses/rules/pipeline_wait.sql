@@ -1,13 +1,18 @@
 -- rule: pipeline_wait | pipeline stages waiting for each other
 -- topic: ranks and waiting
 -- needs: ref('pipeline')
--- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. The evidence says what of it stages that compute as long would need with equal micro-batches and messages that take no time (`equal_ns`), where that is less by `min_share` (1 %) of the step; `info` unless it is less than half. Where the two sides of a message are not matched (of gloo's where files do not tell that ranks are of one host, or where one was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. Cost: mean over the ranks.
+-- finds: Waiting in sends, recvs and in collectives over several stages of a pipeline: its bubble, which `pipeline` measures. The evidence says what of it stages that compute as long would need with equal micro-batches and messages that take no time (`equal_ns`), where that is less by `min_share` (1 %) of the step; `info` unless it is less than half. Where the two sides of a message are not matched (of gloo's where files do not tell that ranks are of one host, or where one was not recorded), waiting and transfer cannot be separated: the whole exposed time of the send or recv counts here, and the evidence says so. What they wait for a rank that idles longer than the others is told of that (straggler), and does not count. Cost: mean over the ranks.
 -- try: More micro-batches, an interleaved schedule, balanced stages; where the schedule needs less than half, micro-batches of equal cost first.
 -- proof: pipeline
 -- shows: waits pp
 -- param: min_share
 WITH messages AS (
     SELECT rank, step, sum(exposed_ns) AS exposed_ns FROM {{ ref('exposed_calls') }} WHERE is_staged GROUP BY rank, step
+),
+-- what they wait for a rank that idles is told of that
+told AS (
+    SELECT coalesce(sum(b.staged_ns) / any_value(s.windows), 0) AS told_ns
+    FROM {{ ref('blame') }} AS b JOIN {{ ref('mean_step') }} AS s ON b.is_straggler
 ),
 schedule AS (
     SELECT
@@ -20,11 +25,12 @@ schedule AS (
 )
 SELECT
     CASE WHEN e.staged_ns >= e.one_sided_ns THEN 'Ranks of pipeline stages wait for each other' ELSE 'Sends and receives run without compute' END AS title,
-    e.staged_ns + e.one_sided_ns AS cost_ns,
+    e.staged_ns + e.one_sided_ns - t.told_ns AS cost_ns,
     CASE WHEN NOT u.is_most THEN 'info' END AS severity,
     CASE
         WHEN e.staged_ns >= e.one_sided_ns
-        THEN format('Stages of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(e.staged_ns + e.one_sided_ns), s.unit)
+        THEN CASE WHEN t.told_ns > 0 THEN 'Apart from late ranks of other findings, stages' ELSE 'Stages' END
+            || format(' of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(e.staged_ns + e.one_sided_ns - t.told_ns), s.unit)
         ELSE format('Sends and receives take {} per {} without compute, mean over the ranks. Waiting in them for the other stage is the bubble of a pipeline',
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)
     END
@@ -34,8 +40,11 @@ SELECT
     CASE WHEN u.is_told THEN 'Look for micro-batches of unequal cost (pack sequences alike), slow messages, late hosts; ' || if(u.is_most, 'then ', '') || 'more micro-batches, '
         ELSE 'More micro-batches per step, ' END
     || CASE WHEN EXISTS (FROM {{ ref('stages_held') }}) THEN '' ELSE 'an interleaved schedule, ' END || 'balanced stages' AS advice
-FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN schedule AS p
+FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN schedule AS p CROSS JOIN told AS t
 CROSS JOIN LATERAL (
-    SELECT coalesce(p.lasts_ns - p.needed_ns >= {{ param('min_share') }} * s.step_ns, FALSE) AS is_told, is_told AND 2 * p.needed_ns < p.lasts_ns AS is_most
+    SELECT
+        p.lasts_ns - t.told_ns AS left_ns,
+        coalesce(left_ns - p.needed_ns >= {{ param('min_share') }} * s.step_ns, FALSE) AS is_told,
+        is_told AND 2 * p.needed_ns < left_ns AS is_most
 ) AS u
 WHERE e.staged_ns + e.one_sided_ns > 0 AND EXISTS (FROM {{ ref('pipeline') }})

@@ -1,13 +1,17 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, and calls as long as theirs are at least half of what it takes longer, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do; of stages of a pipeline, as far as it idles longer than the others in most steps. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, and calls as long as theirs are at least half of what it takes longer, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
+WITH compiled AS (
+    SELECT rank, compile_ns - coalesce(max(compile_ns) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW), 0) AS more_ns
+    FROM (SELECT c.rank, sum(c.compile_ns) / greatest(any_value(s.steps), 1) AS compile_ns FROM {{ ref('compiling') }} AS c CROSS JOIN {{ ref('mean_step') }} AS s GROUP BY c.rank)
+)
 SELECT
     format('Rank {} {}', b.rank, CASE b.cause
-        WHEN 'compute' THEN 'computes longer'
+        WHEN 'compute' THEN CASE WHEN w.compiles THEN 'compiles code' ELSE 'computes longer' END
         WHEN 'host_bound' THEN CASE b.cause_detail
             WHEN 'launch_bound' THEN 'launches late'
             WHEN 'sync' THEN 'waits for its GPU'
@@ -37,6 +41,7 @@ SELECT
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
     || coalesce('. Most of the waiting is in step ' || m.step, '')
     || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind <> 'idle' THEN format('Rank {} idles longer', b.rank)
+        WHEN w.compiles THEN format('Rank {} compiles code', b.rank)
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
@@ -49,11 +54,12 @@ SELECT
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
     || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
     CASE
+        WHEN w.compiles THEN tw_compile_before(b.rank)
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
         WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
         WHEN w.is_divided THEN 'Divide the work evenly: sizes of batches, lengths of sequences, capacity and balance of experts'
-        WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {} times', tw_digits(d.others_count))
+        WHEN w.is_share THEN format('Divide the work evenly, or leave out what only this rank has to do: the others run it {}', CASE WHEN d.others_count = 1 THEN 'once' ELSE tw_digits(d.others_count) || ' times' END)
         WHEN b.cause = 'compute' AND y.type IS NOT NULL THEN format('Look for what makes the numbers of rank {} another type: a batch, a part of the model, a cast', b.rank)
         WHEN b.cause = 'compute' AND d.kind = 'range' AND contains(d.name, 'SingleProcessDataLoaderIter')
             THEN format('Rank {} makes its batches in its steps: give its loader workers (num_workers), which do so ahead of them', b.rank)
@@ -97,9 +103,11 @@ LEFT JOIN (
     WHERE 3 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle') OR (b.cause = 'host_bound' AND v.name = b.cause_detail))
     QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.count_per_step <= v.others_count, v.excess_ns DESC, v.kind, v.name) = 1
 ) AS d ON d.rank = b.rank
+LEFT JOIN compiled AS k ON k.rank = b.rank
 CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     SELECT
+        coalesce(b.cause = 'compute' AND 2 * k.more_ns >= b.cost_ns, FALSE) AS compiles,
         coalesce(b.cause = 'compute' AND NOT b.sends AND x.times_mean >= 1.1, FALSE) AS is_divided,
         format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,

@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -31,6 +31,29 @@ more AS (
     )
     WHERE more_ns > 0
     QUALIFY row_number() OVER (ORDER BY more_ns DESC, name) = 1
+),
+-- how many times the elements of a mean call in other steps its inputs have there, if more by a tenth, as straggler has it
+sizes AS (
+    SELECT max(times) AS times
+    FROM (
+        SELECT avg(e.elements) FILTER (c.is_longest) / nullif(avg(e.elements) FILTER (NOT c.is_longest), 0) AS times
+        FROM (
+            SELECT h.arguments_hash, o.step = g.step AS is_longest
+            FROM more AS m CROSS JOIN grown AS g
+            JOIN device_ops AS o ON o.name = m.name AND list_contains(g.ranks, o.rank)
+            LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
+            JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
+            WHERE o.step IS NOT NULL
+        ) AS c JOIN (
+            SELECT arguments_hash, generate_subscripts(dims, 1) AS place, list_product(unnest(dims)) AS elements
+            FROM (
+                SELECT s.arguments_hash, TRY_CAST(h.args -> 'Input Dims' AS BIGINT[][]) AS dims
+                FROM (SELECT arguments_hash, min(op_id) AS op_id FROM host_ops WHERE kind = 'op' GROUP BY arguments_hash) AS s JOIN host_ops AS h USING (op_id)
+            )
+        ) AS e USING (arguments_hash)
+        GROUP BY e.place
+    )
+    HAVING max(times) >= 1.1
 ),
 -- where micro-batches are marked as steps, those that update parameters are longer: not only the longest
 updating AS (
@@ -68,11 +91,12 @@ SELECT
         ELSE 'Idle time' || CASE WHEN m.has_gpu OR c.cause = 'data_loading' THEN ' (' || coalesce(c.words, 'no cause') || ')' ELSE '' END
     END, tw_time(g.grew_ns)), '')
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
-    || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)), '')
+    || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)) || coalesce(format(', whose inputs have {} times the elements there', tw_digits(z.times)), ''), '')
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '')
     || coalesce(format('. It updates the parameters, as {} of {} steps do', u.steps, t.steps), '') AS evidence,
     CASE
         WHEN u.steps IS NOT NULL THEN 'Mark updates as steps, not micro-batches (prof.step() once per update): a step with an update takes longer'
+        WHEN z.times IS NOT NULL THEN 'Make batches of one size: sort, pack or cut samples by their length; else smaller batches of long ones'
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
@@ -86,6 +110,7 @@ LEFT JOIN updating AS u ON TRUE
 LEFT JOIN {{ ref('late_steps') }} AS w ON w.rank = l.rank AND w.step = t.longest
 LEFT JOIN launched AS a ON TRUE
 LEFT JOIN more AS o ON TRUE
+LEFT JOIN sizes AS z ON TRUE
 LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
 LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM {{ ref('compiling') }} GROUP BY step) AS k ON k.step = t.longest
 CROSS JOIN {{ ref('mean_step') }} AS m

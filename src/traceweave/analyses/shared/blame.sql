@@ -7,7 +7,8 @@
 -- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, and is not late only because another group held it up; where the collective before ended later on it, what is left does
 -- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it, and does not come late together with others
 -- column: rank INTEGER | global rank
--- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps
+-- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps, stages of a pipeline apart
+-- column: staged_ns BIGINT | the same of stages: no longer each than it idles longer than the others, in most steps; what it computes longer the schedule may have it wait for
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
 -- column: waiters BIGINT | ranks that wait for it
 -- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
@@ -20,21 +21,30 @@
 -- column: instances BIGINT | all that it shares with other ranks
 -- column: held_up BIGINT[] | ranks most of whose lateness goes back to it; NULL if there are none
 -- column: chance DOUBLE | as in stragglers
-WITH late AS (
+WITH idle AS (
+    SELECT d.rank, sum(d.excess_ns) AS more_ns
+    FROM {{ ref('differences') }} AS d CROSS JOIN {{ ref('mean_step') }} AS s
+    WHERE d.kind = 'idle' AND coalesce(2 * len(d.steps) > s.steps, TRUE)
+    GROUP BY d.rank
+),
+late AS (
     SELECT
         late_rank AS rank,
         CAST(sum(late_ns) AS BIGINT) AS late_ns,
-        max(late_ns / windows) AS cost_ns,
-        count(*) FILTER (WHERE late_ns > 0) AS waiters,
+        CAST(sum(staged_ns) AS BIGINT) AS staged_ns,
+        max((late_ns + staged_ns) / windows) AS cost_ns,
+        count(*) FILTER (WHERE late_ns + staged_ns > 0) AS waiters,
         2 * sum(sent_ns) > sum(late_ns) AS sends,
         sends AND 2 * sum(updated_ns) > sum(sent_ns) AS updates
     FROM (
         SELECT
-            late_rank, rank, sum(late_ns) AS late_ns, coalesce(sum(late_ns) FILTER (WHERE is_sent), 0) AS sent_ns,
-            coalesce(sum(late_ns) FILTER (WHERE is_sent AND use = 'optimizer'), 0) AS updated_ns, any_value(windows) AS windows
-        FROM {{ ref('exposed_calls') }}
-        WHERE late_rank IS NOT NULL AND NOT is_staged AND NOT is_start
-        GROUP BY late_rank, rank
+            c.late_rank, c.rank, coalesce(sum(c.late_ns) FILTER (WHERE NOT c.is_staged), 0) AS late_ns,
+            least(coalesce(sum(c.late_ns) FILTER (WHERE c.is_staged), 0), coalesce(any_value(i.more_ns * c.windows), 0)) AS staged_ns,
+            coalesce(sum(c.late_ns) FILTER (WHERE c.is_sent AND NOT c.is_staged), 0) AS sent_ns,
+            coalesce(sum(c.late_ns) FILTER (WHERE c.is_sent AND NOT c.is_staged AND c.use = 'optimizer'), 0) AS updated_ns, any_value(c.windows) AS windows
+        FROM {{ ref('exposed_calls') }} AS c LEFT JOIN idle AS i ON i.rank = c.late_rank
+        WHERE c.late_rank IS NOT NULL AND NOT c.is_start
+        GROUP BY c.late_rank, c.rank
     )
     GROUP BY late_rank
 ),

@@ -5,7 +5,7 @@
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end tells apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
--- column: is_always_more BOOLEAN | whether it is more often than the median of the others in every step
+-- column: is_always_more BOOLEAN | whether it is more often than the median of the others in every step, or in each of three or more that have it
 -- column: time_ns DOUBLE | how long, mean over these steps
 -- column: others_ns DOUBLE | the median of the others
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
@@ -36,11 +36,11 @@ sizes AS (
 ),
 -- of a rank that does not do it the time is 0; materialized, or DuckDB sorts once per rank
 sorted AS MATERIALIZED (
-    SELECT kind, name, step, list(ns ORDER BY ns) AS all_ns, list(n ORDER BY n) AS all_n FROM spans GROUP BY kind, name, step
+    SELECT kind, name, step, list(ns ORDER BY ns) AS all_ns, list(n ORDER BY n) AS all_n, count(*) OVER (PARTITION BY kind, name) AS done_in FROM spans GROUP BY kind, name, step
 ),
 beside AS (
     SELECT
-        s.rank, s.kind, s.name, s.step, s.n, s.ns,
+        s.rank, s.kind, s.name, s.step, s.n, s.ns, a.done_in,
         tw_median_of_others(a.all_ns, s.ns, z.ranks) AS others_ns,
         tw_median_of_others(a.all_n, s.n, z.ranks) AS others_n
     FROM spans AS s JOIN sorted AS a ON a.kind = s.kind AND a.name = s.name AND a.step IS NOT DISTINCT FROM s.step CROSS JOIN sizes AS z
@@ -69,6 +69,7 @@ grouped AS (
         avg(others_n) FILTER (is_longer) AS others_count,
         bool_and(n > others_n) AS is_more,
         count(*) AS present,
+        any_value(done_in) AS done_in,
         avg(ns) FILTER (is_longer) AS time_ns,
         avg(others_ns) FILTER (is_longer) AS others_ns,
         sum(ns - others_ns) AS excess_ns,
@@ -83,7 +84,7 @@ SELECT
     g.name,
     g.count_per_step,
     g.others_count,
-    coalesce(g.is_more AND g.present = len(z.steps), FALSE) AS is_always_more,
+    coalesce(g.is_more AND g.present = g.done_in AND g.done_in >= least(len(z.steps), 3), FALSE) AS is_always_more,
     g.time_ns,
     g.others_ns,
     CAST(g.excess_ns AS DOUBLE) / len(z.steps) AS excess_ns,
