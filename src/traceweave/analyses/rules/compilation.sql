@@ -1,6 +1,6 @@
 -- rule: compilation | code that is compiled
 -- topic: idling and copies
--- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time of the rank that compiles longest in each step; silent there where the rank that compiles is a straggler for it.
+-- finds: torch.compile or Triton compiled code within recorded steps: at their first use, or again because inputs changed. Where no range names the compiler, time of a thread outside of calls, of a millisecond or more, at whose end it loads code. Cost: the idle time of the GPU during compilation; without a GPU the compile time of the rank that compiles longest in each step; there a straggler that compiles does not count.
 -- try: Warm up before recording; find out what recompiles (`TORCH_LOGS=recompiles`).
 -- proof: host_ops
 -- shows: gaps compilation
@@ -15,7 +15,12 @@ WITH compiled AS (
         any_value(m.ranks) AS all_ranks,
         any_value(m.unit) AS unit,
         any_value(m.has_gpu) AS has_gpu
-    FROM (SELECT *, row_number() OVER (PARTITION BY step ORDER BY compile_ns DESC, rank) = 1 AS is_longest FROM {{ ref('compiling') }}) AS c
+    FROM (
+        SELECT *, row_number() OVER (PARTITION BY step ORDER BY compile_ns DESC, rank) = 1 AS is_longest
+        FROM {{ ref('compiling') }}
+        -- a straggler that compiles is told of with what replay gains without that
+        WHERE (SELECT has_gpu FROM {{ ref('mean_step') }}) OR rank NOT IN (SELECT unnest(ranks) FROM {{ rule('straggler') }} WHERE contains(title, 'compiles code'))
+    ) AS c
     CROSS JOIN {{ ref('mean_step') }} AS m
     HAVING count(*) > 0
 )
@@ -30,8 +35,7 @@ SELECT
     ) AS evidence,
     CASE WHEN len(c.steps) < c.all_steps OR coalesce(c.all_steps, 0) < 2 THEN 'Record after the warm-up; if it recurs, inputs change' ELSE 'Inputs change in every step' END
     || ': TORCH_LOGS=recompiles shows which; mark them dynamic, or pad them to few shapes' AS advice
--- a straggler that compiles is told of with what replay gains without that
-FROM (FROM compiled WHERE has_gpu OR NOT EXISTS (FROM {{ rule('straggler') }} AS s WHERE s.ranks = compiled.ranks AND contains(s.title, 'compiles code'))) AS c
+FROM compiled AS c
 LEFT JOIN {{ ref('idling') }} AS i ON i.cause = 'compilation'
 LEFT JOIN {{ ref('idle_scenarios') }} AS f ON f.cause = i.cause
 UNION ALL

@@ -61,8 +61,8 @@ together AS (
 maybe AS (
     SELECT rank, format(', most for rank {}, which may be chance. ', rank) AS whom
     FROM (
-        SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * cost_ns > all_ns AND NOT EXISTS (FROM few) AND NOT EXISTS (FROM together)) AS rank
-        FROM (SELECT *, sum(cost_ns) OVER () AS all_ns FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
+        SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * apart_ns > all_ns AND NOT EXISTS (FROM few) AND NOT EXISTS (FROM together)) AS rank
+        FROM (SELECT *, sum(apart_ns) OVER () AS all_ns FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
     )
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then

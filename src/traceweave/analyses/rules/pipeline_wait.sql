@@ -47,4 +47,4 @@ CROSS JOIN LATERAL (
         coalesce(left_ns - p.needed_ns >= {{ param('min_share') }} * s.step_ns, FALSE) AS is_told,
         is_told AND 2 * p.needed_ns < left_ns AS is_most
 ) AS u
-WHERE e.staged_ns + e.one_sided_ns > 0 AND EXISTS (FROM {{ ref('pipeline') }})
+WHERE e.staged_ns + e.one_sided_ns - t.told_ns >= 1 AND EXISTS (FROM {{ ref('pipeline') }})

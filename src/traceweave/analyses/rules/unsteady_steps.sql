@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -32,13 +32,14 @@ more AS (
     WHERE more_ns > 0
     QUALIFY row_number() OVER (ORDER BY more_ns DESC, name) = 1
 ),
--- how many times the elements of a mean call in other steps its inputs have there, if more by a tenth, as straggler has it
+-- how many times the elements of a mean call in other steps its inputs have there, if it is called as often and they are more by a
+-- tenth, as straggler has it: an evaluation calls it more often, with others
 sizes AS (
     SELECT max(times) AS times
     FROM (
         SELECT avg(e.elements) FILTER (c.is_longest) / nullif(avg(e.elements) FILTER (NOT c.is_longest), 0) AS times
         FROM (
-            SELECT h.arguments_hash, o.step = g.step AS is_longest
+            SELECT h.arguments_hash, o.step = g.step AS is_longest, o.step
             FROM more AS m CROSS JOIN grown AS g
             JOIN device_ops AS o ON o.name = m.name AND list_contains(g.ranks, o.rank)
             LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
@@ -52,6 +53,7 @@ sizes AS (
             )
         ) AS e USING (arguments_hash)
         GROUP BY e.place
+        HAVING count(*) FILTER (c.is_longest) * count(DISTINCT c.step) FILTER (NOT c.is_longest) = count(*) FILTER (NOT c.is_longest)
     )
     HAVING max(times) >= 1.1
 ),

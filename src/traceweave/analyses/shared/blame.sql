@@ -8,8 +8,9 @@
 -- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it, and does not come late together with others
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps, stages of a pipeline apart
--- column: staged_ns BIGINT | the same of stages: no longer each than it idles longer than the others, in most steps; what it computes longer the schedule may have it wait for
+-- column: staged_ns BIGINT | the same of stages: no longer each than it idles longer than the others, in most steps; nothing where most of its lateness is longer compute, which the schedule may have it wait for
 -- column: cost_ns DOUBLE | of that, per step, what the rank that waits longest waits
+-- column: apart_ns DOUBLE | the same, stages of a pipeline apart
 -- column: waiters BIGINT | ranks that wait for it
 -- column: sends BOOLEAN | most of late_ns they wait in a broadcast or scatter of its own, for what it sends
 -- column: updates BOOLEAN | most of that is sent inside Optimizer.step: parameters that it updates for all
@@ -25,6 +26,7 @@ WITH idle AS (
     SELECT d.rank, sum(d.excess_ns) AS more_ns
     FROM {{ ref('differences') }} AS d CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE d.kind = 'idle' AND coalesce(2 * len(d.steps) > s.steps, TRUE)
+        AND d.rank NOT IN (SELECT rank FROM {{ ref('late_causes', per='run') }} WHERE own_cause = 'compute')
     GROUP BY d.rank
 ),
 late AS (
@@ -33,6 +35,7 @@ late AS (
         CAST(sum(late_ns) AS BIGINT) AS late_ns,
         CAST(sum(staged_ns) AS BIGINT) AS staged_ns,
         max((late_ns + staged_ns) / windows) AS cost_ns,
+        max(late_ns / windows) AS apart_ns,
         count(*) FILTER (WHERE late_ns + staged_ns > 0) AS waiters,
         2 * sum(sent_ns) > sum(late_ns) AS sends,
         sends AND 2 * sum(updated_ns) > sum(sent_ns) AS updates
@@ -65,7 +68,10 @@ SELECT
         AND b.own_ns >= {{ param('straggler_factor') }} * (sum(l.cost_ns) OVER () - l.cost_ns) / greatest(m.ranks - 1, 1) AS stands_out,
     stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE)
         AND l.rank NOT IN (SELECT unnest(ranks) FROM {{ ref('late_together') }}) AS is_straggler,
-    l.* REPLACE (if(stands_out, b.own_ns, l.cost_ns) AS cost_ns, if(stands_out, CAST(round(b.own * l.late_ns) AS BIGINT), l.late_ns) AS late_ns),
+    l.* REPLACE (
+        if(stands_out, b.own_ns, l.cost_ns) AS cost_ns, if(stands_out, b.own, 1) * l.apart_ns AS apart_ns,
+        if(stands_out, CAST(round(b.own * l.late_ns) AS BIGINT), l.late_ns) AS late_ns
+    ),
     if(stands_out AND b.is_end, b.own_cause, s.cause) AS cause,
     if(stands_out AND b.is_end, b.own_detail, s.cause_detail) AS cause_detail,
     if(stands_out AND b.is_end, b.own_share / b.own, s.cause_share) AS cause_share,

@@ -10,7 +10,7 @@
 WITH known AS (
     SELECT
         coalesce(sum(b.late_ns) FILTER (NOT t.has_late_host), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
-        sum(b.cost_ns) AS longest_ns,
+        sum(b.apart_ns) AS longest_ns,
         bool_or(b.is_straggler OR t.has_late_host) AS is_told
     FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE
     CROSS JOIN LATERAL (SELECT coalesce(list_contains(h.ranks, b.rank), FALSE) AS has_late_host) AS t
