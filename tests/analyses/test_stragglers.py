@@ -204,8 +204,8 @@ def test_waiting_for_a_sleeping_rank_is_that_of_its_files(recorded: Recorded) ->
     # than the resolution apart, moment by moment, who waits in the first of its calls, and who is
     # missing there
     ranks = recorded("ddp_gloo_straggler").stragglers().set_index("rank").sort_index()
-    assert [round(ns / 1e6, 1) for ns in ranks["waited_ns"]] == [193.3, 191.6, 0.0, 197.3]
-    assert [round(ns / 1e6, 1) for ns in ranks["origin_wait_ns"]] == [12.1, 8.3, 555.3, 6.6]
+    assert [round(ns / 1e6, 1) for ns in ranks["waited_ns"]] == [193.4, 191.8, 0.0, 197.5]
+    assert [round(ns / 1e6, 1) for ns in ranks["origin_wait_ns"]] == [12.1, 8.3, 555.7, 6.6]
 
 
 def test_a_rank_that_began_to_record_late_is_not_waited_for(recorded: Recorded) -> None:
