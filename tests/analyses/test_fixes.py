@@ -116,7 +116,7 @@ def test_what_another_finding_claims_is_not_counted_twice(recorded: Recorded) ->
     assert bound["cost_ns"] == bound["bound_ns"] < 0.6 * gain
     assert bound["cost_is"] == "at most"
     assert bound["note"] == (
-        "by replay its scenario gains 4.11 ms more: other findings claim that, or this does not"
+        "by replay its scenario gains 4.10 ms more: other findings claim that, or this does not"
         " count it"
     )
     assert gain - bound["bound_ns"] == pytest.approx(4.11 * 1e6, abs=0.05e6)
