@@ -118,21 +118,19 @@ class Search:
         else:
             self._refuse(found.strands, NOT_PROVEN)
 
-    def of_several(self, found: StrandSet) -> bool:
-        """Whether some calls of a set clearly are not of its group: its streams carry several."""
+    def doubts(self, found: StrandSet) -> tuple[bool, Flags]:
+        """Whether some calls of a set clearly are not of its group, so that its streams carry
+        several; and which calls of the first strand are of a sort that does not prove the group by
+        itself, and might prove another."""
         place = found.strands[0].place
-        return any(is_of_several(says, place) for says in self._each_says(found))
-
-    def unproven(self, found: StrandSet) -> Flags:
-        """Which calls of the first strand are of a sort that does not prove the group by itself,
-        and might prove another."""
-        sort = signatures(found.strands[0].calls, np.arange(len(found.strands[0])))
+        sort = signatures(found.strands[0].calls, np.arange(len(place)))
         calls = np.bincount(sort)
-        proven = np.full(len(calls), True)
+        several, proven = False, np.full(len(calls), True)
         for says in self._each_says(found):
+            several = several or is_of_several(says, place)
             evidence = np.asarray(np.bincount(sort, says), np.float64)
             proven &= verdicts(evidence, calls) > 0
-        return np.asarray((~proven & (calls >= LEAST))[sort])
+        return several, np.asarray((~proven & (calls >= LEAST))[sort])
 
     def _each_says(self, found: StrandSet) -> Iterator[Floats]:
         """What each call says against every way in which its group may be several."""

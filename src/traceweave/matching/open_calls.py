@@ -32,7 +32,7 @@ from traceweave.matching.outcome import (
     UNNAMED,
     Matches,
 )
-from traceweave.matching.strands import Strand, signatures, sorts, strands_of
+from traceweave.matching.strands import Strand, signatures, strands_of
 from traceweave.matching.ties import Tie
 from traceweave.matching.turns import rivalled
 from traceweave.words import duration, plural
@@ -109,10 +109,12 @@ class _OpenCalls:
             return False
         time = CommonTime(self.calls, self.matches.instance, self.same_clock)
         search = Search(time, self.job, self._may_join)
-        sets = search.find([strand for strand in pool if not strand.mixed])
-        while streams := self._of_several(sets, search, pool):
-            pool[:] = [replace(s, shared=s.shared or s.stream in streams) for s in pool]
+        while True:
             sets = search.find([strand for strand in pool if not strand.mixed])
+            streams = self._of_several(sets, search, pool)
+            if not streams:
+                break
+            pool[:] = [replace(s, shared=s.shared or s.stream in streams) for s in pool]
         sets = [s for s in sets if any(strand.group < 0 for strand in s.strands)]
         sets = [s for s in sets if not self._may_be_messages(s)]
         placed = np.full(len(self.calls), False)
@@ -134,13 +136,16 @@ class _OpenCalls:
         of a set clearly are not of it, or those of a sort that does not prove it are of another.
         """
         sets = [found for found in sets if not found.shared]
-        streams = {found.strands[0].stream for found in sets if search.of_several(found)}
-        sort, of = sorts(self.calls), np.full(len(self.calls), -1)
-        doubtful = np.full(len(self.calls), False)
+        streams: set[int] = set()
+        of, doubtful = np.full(len(self.calls), -1), np.full(len(self.calls), False)
         for number, found in enumerate(sets):
-            doubtful[found.strands[0].index[search.unproven(found)]] = True
+            first = found.strands[0]
+            several, rows = search.doubts(found)
+            streams |= {first.stream} if several else set()
+            doubtful[first.index[rows]] = True
             for strand in found.strands:
                 of[strand.index] = number
+        sort = signatures(self.calls, np.arange(len(self.calls)))
         asked = np.isin(sort, sort[doubtful])
         parts = [part for part in self._finer(pool) if asked[part.index[0]] and not part.shared]
         for part in Search(search.time, self.job, self._may_join).find(parts):

@@ -83,13 +83,7 @@ def strand_of(calls: Calls, index: Ints, group: int = -1, size: int | None = Non
     return Strand(rank, index, calls.take(index), group, size, np.arange(len(index)), shared)
 
 
-def sorts(calls: Calls) -> Ints:
-    """Number calls by all that is said of them but the stream: equal numbers, equal words."""
-    columns = np.c_[calls.op, calls.size, calls.dtype, calls.kernel]
-    return np.asarray(np.unique(columns, axis=0, return_inverse=True)[1].ravel(), np.int64)
-
-
 def signatures(calls: Calls, index: Ints) -> Ints:
-    """Number calls by all that is said of them: equal numbers, equal words."""
-    columns = [of[index] for of in (calls.stream, calls.op, calls.size, calls.dtype, calls.kernel)]
+    """Number calls by all that is said of them, but the stream: equal numbers, equal words."""
+    columns = [of[index] for of in (calls.op, calls.size, calls.dtype, calls.kernel)]
     return np.asarray(np.unique(np.c_[*columns], axis=0, return_inverse=True)[1].ravel(), np.int64)
