@@ -123,8 +123,7 @@ said AS (
         tw_few(e.instances, 'collective') AS few_instances
     FROM {{ ref('turns') }} AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN late AS l
     CROSS JOIN LATERAL (SELECT u.is_uneven AND coalesce(l.is_compute, TRUE) AS is_uneven, coalesce(y.is_same, FALSE) AS is_same) AS w
-    LEFT JOIN more AS v ON TRUE LEFT JOIN tw_late_causes() AS c ON c.cause = CASE WHEN EXISTS (FROM few) OR NOT EXISTS (FROM together) THEN l.cause
-        ELSE (SELECT cause FROM together) END
+    LEFT JOIN more AS v ON TRUE LEFT JOIN together AS g ON TRUE LEFT JOIN tw_late_causes() AS c ON c.cause = CASE WHEN g.ranks IS NULL THEN l.cause ELSE g.cause END
 ),
 -- the ways in which ranks are late, the first that there is
 ways AS (
