@@ -164,6 +164,8 @@ FROM counted CROSS JOIN (SELECT max(steps) AS total FROM counted) AS m
 WHERE steps < m.total
 """
 
+_SEVERAL = "SELECT 1 FROM base.rank_sources HAVING count(DISTINCT rank) > 1"
+
 _BY_KIND = {
     "late start": _LATE_START,
     "early end": _EARLY_END,
@@ -176,5 +178,6 @@ _BY_KIND = {
 def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
     """Add what only a woven run shows to base.doubts; what was there of it is replaced."""
     con.execute("DELETE FROM base.doubts WHERE list_contains($1, kind)", [list(_BY_KIND)])
-    for statement in _BY_KIND.values():
+    # to plan these for a rank that has no others beside it takes a tenth of its ingest
+    for statement in _BY_KIND.values() if con.execute(_SEVERAL).fetchall() else ():
         con.execute(statement)
