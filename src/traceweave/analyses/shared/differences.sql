@@ -2,7 +2,7 @@
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range on the host), or 'idle'
--- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end tells apart are one
+-- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end, or a hash, tells apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
 -- column: is_always_more BOOLEAN | whether it is more often than the median of the others in every step, or in each of three or more that have it
@@ -15,7 +15,7 @@ WITH things AS (
     SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }}
     UNION ALL
     -- what a thread is in while it waits for others is theirs
-    SELECT rank, step, 'range', regexp_replace(name, '[ _#:]*[0-9]+$', ''), count(*), sum(duration_ns)
+    SELECT rank, step, 'range', tw_unnumbered(name), count(*), sum(duration_ns)
     FROM host_ops
     WHERE kind IN ('annotation', 'nvtx') AND NOT starts_with(name, 'ProfilerStep#')
         AND coalesce({{ names('collective_ranges', 'name') }} NOT IN ('device', 'host', 'issue'), TRUE)

@@ -64,12 +64,12 @@ stalled_by AS (
     GROUP BY cause
 ),
 -- what the host is in for a third of the time or more: over all steps, and in those with a stall. Ranges that a number
--- tells apart, such as that of the step, are alike; the step itself is no answer.
+-- or a hash tells apart, such as that of the step, are alike; the step itself is no answer.
 named AS MATERIALIZED (
     SELECT
         *,
         CASE WHEN NOT regexp_matches(host_op, '(?i)^(profilerstep|step|train_step|iteration|iter|epoch|batch)[ _#:]*[0-9]+$')
-            THEN regexp_replace(host_op, '[ _#:]*[0-9]+$', '') END AS stem
+            THEN tw_unnumbered(host_op) END AS stem
     FROM idle
 ),
 hosts AS (
