@@ -1,5 +1,6 @@
 """Whole comparisons of runs written by hand."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -152,6 +153,18 @@ def test_a_kernel_with_another_grid_is_still_the_same_kernel() -> None:
     [gemm] = [row for row in found.table("kernels").to_pylist() if row["item"] == "gemm"]
     assert (gemm["shape"], gemm["base_ns"], gemm["new_ns"]) == ("other shapes", 400, 420)
     assert (gemm["from_calls_ns"], gemm["from_duration_ns"]) == (0, 20)
+
+
+def test_a_graph_that_was_compiled_again_is_the_same_range() -> None:
+    def calls(digest: str) -> Callable[[Builder], object]:
+        name = f"## Call CompiledFxGraph {digest} ##"
+        return lambda build: build.host(0, (1600, 1900), name, "annotation", step=1)
+
+    graphs = ("f2ans6mw7it6v64miziobi4tuarpf2ch5uhyug5qxgknsjaqmyia", "f54rl45nvllkwovfqte" * 3)
+    with run_of(change=calls(graphs[0])) as base, run_of(change=calls(graphs[1])) as new:
+        found = compare_runs(base, new)
+
+    assert column(found, "ops", "item", "change") == {"## Call CompiledFxGraph … ##": "same"}
 
 
 @nightly

@@ -1,8 +1,9 @@
 -- Operators and ranges of the host (annotations, NVTX) by name and input shapes, per step: their time on the host without what
 -- was recorded inside them. $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
 WITH counted AS NOT MATERIALIZED (
-    SELECT *, hash(name, kind, step, arguments_hash) AS alike
-    FROM host_ops
+    SELECT * EXCLUDE (name), item AS name, hash(item, kind, step, arguments_hash) AS alike
+    -- torch.compile names each graph by a hash, which is another in each build and on each rank
+    FROM (SELECT *, regexp_replace(name, '[0-9a-z]{32,}', '…', 'g') AS item FROM host_ops)
     WHERE kind IN ('op', 'nvtx', 'annotation') AND rank IS NOT NULL
         -- steps and collectives have tables of their own
         AND (kind <> 'annotation' OR NOT starts_with(name, 'ProfilerStep#')
