@@ -68,7 +68,21 @@ def test_a_step_that_is_worst_does_not_hide_the_others(build: Builder) -> None:
     assert [r for r in rows(build.con, "rank_difference", rank=0) if r["kind"] == "kernel"] == []
 
 
-def test_how_often_others_do_it_is_told_where_that_differs(build: Builder) -> None:
+@pytest.mark.parametrize(
+    ("recorded_as", "told"),
+    [
+        ("forward", "forward"),
+        # what was wrong: a name that a rank alone has was told as done by it alone
+        ("rank{rank}/forward", "rank…/forward"),
+        pytest.param("forward.{n}", "forward", marks=nightly),
+        pytest.param(
+            "graph {rank}2ans6mw7it6v64miziobi4tuarpf2ch5uhyug5q", "graph …", marks=nightly
+        ),
+    ],
+)
+def test_how_often_others_do_it_is_told_where_that_differs(
+    build: Builder, recorded_as: str, told: str
+) -> None:
     """As where one rank has more micro-batches: what was wrong is that only times were told."""
     for rank in range(3):
         build.rank(rank)
@@ -76,12 +90,11 @@ def test_how_often_others_do_it_is_told_where_that_differs(build: Builder) -> No
             _step(build, rank, step, A=(4,) * (6 if rank == 2 else 2), B=(9 if rank == 2 else 5,))
             for n in range(6 if rank == 2 else 2):
                 begin = step * 100 * MS + n * 10 * MS
-                build.host(
-                    rank, (begin, begin + 7 * MS), name="forward", kind="annotation", step=step
-                )
+                name = recorded_as.format(rank=rank, n=n)
+                build.host(rank, (begin, begin + 7 * MS), name, kind="annotation", step=step)
     notes = {row["name"]: row["note"] for row in rows(build.con, "rank_difference", rank=2)}
-    assert notes["forward"] == (
-        "Rank 2 runs 'forward' 6 times, 42.0 ms in every step; the others 2 times, 14.0 ms at the"
+    assert notes[told] == (
+        f"Rank 2 runs '{told}' 6 times, 42.0 ms in every step; the others 2 times, 14.0 ms at the"
         " median"
     )
     assert notes["A"].endswith(

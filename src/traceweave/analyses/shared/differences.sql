@@ -2,7 +2,7 @@
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
 -- column: rank INTEGER | global rank
 -- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range on the host), or 'idle'
--- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only a number at the end, or a hash, tells apart are one
+-- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only numbers or a hash tell apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
 -- column: is_always_more BOOLEAN | whether it is more often than the median of the others in every step, or in each of three or more that have it
