@@ -37,6 +37,17 @@ trials AS (
     CROSS JOIN (SELECT count(DISTINCT step) > 1 AS several FROM came) AS s
     WHERE (a.step IS NOT NULL OR NOT s.several) AND NOT tw_is_unknown(a.rank, a.step)
     GROUP BY ALL
+),
+-- What one rank does in few steps says nothing of how late the others are there: these are compared with each other in the rest.
+asked AS (
+    SELECT s.rank IS NOT NULL AS is_rest, t.trial, t.rank, t.wait_ns
+    FROM trials AS t LEFT JOIN {{ ref('late_seldom') }} AS s ON (SELECT count(DISTINCT rank) > 2 FROM trials)
+    WHERE s.rank IS NULL OR t.rank <> s.rank AND NOT list_contains(s.steps, t.trial)
+    UNION ALL
+    SELECT FALSE, t.trial, t.rank, t.wait_ns FROM trials AS t SEMI JOIN {{ ref('late_seldom') }} AS s ON (SELECT count(DISTINCT rank) > 2 FROM trials)
+),
+drawn AS (
+    SELECT is_rest, CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
+    FROM (SELECT is_rest, sweep_chances(list(trial), list(rank), list(wait_ns)) AS drawn FROM asked GROUP BY is_rest)
 )
-SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
-FROM (SELECT sweep_chances(list(trial), list(rank), list(wait_ns)) AS drawn FROM trials HAVING count(*) > 0)
+SELECT rank, arg_max(chance, is_rest) AS chance FROM drawn GROUP BY rank
