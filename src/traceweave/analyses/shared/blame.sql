@@ -4,7 +4,7 @@
 -- param: min_share
 -- param: straggler_factor
 -- param: straggler_chance
--- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, without what one of them does in few steps (late_seldom), and is not late only because another group held it up; where the collective before ended later on it, what is left does
+-- column: stands_out BOOLEAN | it costs min_share of the step and straggler_factor times what the others do on average, without what one of them does in few steps, and is not late only because another group held it up; where the collective before ended later on it, what is left does
 -- column: is_straggler BOOLEAN | it stands out more than chance (straggler_chance) would have it, and does not come late together with others
 -- column: rank INTEGER | global rank
 -- column: late_ns BIGINT | time without compute in which others waited for it alone, over all of them and all steps, stages of a pipeline apart
@@ -51,6 +51,11 @@ late AS (
     )
     GROUP BY late_rank
 ),
+few AS (
+    SELECT l.rank, sum(l.late_ns) AS late_ns
+    FROM {{ ref('late_steps') }} AS l JOIN {{ ref('chances') }} AS c ON c.rank = l.rank AND list_contains(c.few, l.step)
+    GROUP BY l.rank
+),
 -- of whom the collective before ended later on, what it did longer itself
 own AS (
     SELECT
@@ -63,7 +68,7 @@ own AS (
     FROM late AS l
     JOIN {{ ref('stragglers') }} AS s USING (rank)
     LEFT JOIN {{ ref('late_causes', per='run') }} AS o USING (rank)
-    LEFT JOIN {{ ref('late_seldom') }} AS e USING (rank)
+    LEFT JOIN few AS e USING (rank)
 )
 SELECT
     coalesce(CASE WHEN b.is_end THEN coalesce(b.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
