@@ -98,5 +98,7 @@ SELECT
     c.shows
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- the rules hold their own bounds to the same; what could be much may gain it once another fix is made
-WHERE c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns
+WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
+    -- but not what others under its ceiling claim to the last
+    AND NOT coalesce(c.left_ns = 0 AND c.claimed_ns > 0 AND NOT c.is_fix, FALSE)
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
