@@ -185,7 +185,7 @@ ways AS (
         coalesce(g.whom, m.whom, CASE WHEN d.cause IS NULL THEN '. ' ELSE ', in turn. ' END) || d.why AS whom,
         CASE
             WHEN d.is_part AND d.is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', d.unit)
-            WHEN d.cause = 'late_end' THEN tw_see_end(d.has_gpu)
+            WHEN d.cause = 'late_end' AND d.share >= 0.5 THEN tw_see_end(d.has_gpu)
             WHEN m.rank IS NOT NULL THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', m.rank, m.rank)
             ELSE 'Not the amount of work' || CASE WHEN d.is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
         END AS advice

@@ -64,7 +64,7 @@ own AS (
         CASE WHEN is_end THEN 1 - s.cause_share ELSE 1 END AS own,
         own * l.cost_ns AS own_ns,
         -- what one does in few steps does not make the others late there
-        l.cost_ns * (1 - coalesce(least(e.late_ns / nullif(l.late_ns, 0), 1), 0)) AS often_ns
+        l.cost_ns * (1 - least(coalesce(e.late_ns / nullif(l.late_ns, 0), 0), 1)) AS often_ns
     FROM late AS l
     JOIN {{ ref('stragglers') }} AS s USING (rank)
     LEFT JOIN {{ ref('late_causes', per='run') }} AS o USING (rank)
