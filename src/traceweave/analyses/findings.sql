@@ -34,15 +34,20 @@
 WITH costly AS (
     SELECT
         f.*,
+        -- a scenario of its own under a ceiling is the fix itself: what that gains the others under it do not
+        f.ceiling IS NULL OR f.scenario IS NOT NULL AND f.scenario <> f.ceiling AS is_fix,
         -- what all gain together under one ceiling; who would take all away gets what the others leave
-        CAST(coalesce(sum(f.bound_ns) OVER (PARTITION BY f.ceiling ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS BIGINT) AS claimed_ns,
+        CAST(coalesce(sum(CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE f.bound_ns END) OVER (
+            PARTITION BY f.ceiling
+            ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, NOT is_fix, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), 0) AS BIGINT) AS claimed_ns,
         CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END AS left_ns,
-        CASE WHEN f.ceiling IS NULL THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, left_ns) END AS cost_ns,
-        CASE WHEN f.ceiling IS NULL THEN r.uncertainty_ns END AS uncertainty_ns,
+        CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, left_ns) END AS cost_ns,
+        CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        CASE WHEN r.alone_ns IS NOT NULL AND f.ceiling IS NULL THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        CASE WHEN r.alone_ns IS NOT NULL AND is_fix THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > cost_ns AND f.ceiling IS NOT NULL
@@ -78,7 +83,7 @@ SELECT
     c.bound_ns,
     c.scenario,
     c.evidence
-    || CASE WHEN c.left_ns < c.bound_ns OR (c.scenario = c.ceiling AND c.claimed_ns > 0 AND c.most_ns > c.bound_ns)
+    || CASE WHEN NOT c.is_fix AND c.left_ns < c.bound_ns OR (c.scenario = c.ceiling AND c.claimed_ns > 0 AND c.most_ns > c.bound_ns)
         THEN format('. By replay of ''{}'' {} can be gained{}', c.ceiling, CASE WHEN c.most_ns = 0 THEN 'nothing' ELSE 'at most ' || tw_time(c.most_ns) END,
             CASE WHEN least(c.most_ns, c.claimed_ns) > 0 THEN format(', of which other findings claim {}', CASE WHEN c.claimed_ns < c.most_ns THEN tw_time(c.claimed_ns) ELSE 'all' END) ELSE '' END)
         WHEN c.cost_is = 'replayed' AND c.remedy_ns > c.cost_ns
@@ -93,5 +98,7 @@ SELECT
     c.shows
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- the rules hold their own bounds to the same; what could be much may gain it once another fix is made
-WHERE c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns
+WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
+    -- but not what others under its ceiling claim to the last
+    AND NOT coalesce(c.left_ns = 0 AND c.claimed_ns > 0 AND NOT c.is_fix, FALSE)
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

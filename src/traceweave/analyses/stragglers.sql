@@ -52,6 +52,7 @@
 -- caveat: worst_steps, worst_share, host_share and stage are those of the whole run, also in rows of a step; a pipeline is a group with the role 'pp', or one that only sends and receives, its ranks in the order of the stages.
 -- caveat: a send and its recv count like a collective of two ranks: in a pipeline the first stage is not to blame for the wait for it. A send that was over before its recv began was buffered: nobody waited, and it does not count.
 -- caveat: chance: of ranks that are alike each wait of a step might as well have been any other's. All waits take their places by length, so that one long pause counts little more than the next; asked is how often places drawn at random, one in each step, add up to as much as the rank's, times the number of ranks. A rank that was the worst in all of n steps by nearly the same time is rarer yet: times (what the least and the largest lead over the next rank differ by / the largest) ** (n - 1).
+-- caveat: chance: of more than two ranks the one that is late in few steps, far longer than others usually are, is put aside with these steps where the chance of the others is worked out.
 -- caveat: chance takes steps for independent: what holds one rank up for several steps is taken for its own. Where fewer than two steps are known, stretches between moments at which the ranks were even take the place of steps.
 -- caveat: the clocks resolve a delay where last_is_known of collective_instances is true.
 WITH ranked AS (

@@ -34,6 +34,10 @@ FROM (VALUES
             ELSE format('in step {} and the one before', steps[1])
         END);
 
+-- macro: tw_see_end(has_gpu) | advice where the collective before ends later on late ranks: what they do between the two is not why
+    'The collective before ends later on the late rank: see exposed_comm. Look for '
+        || CASE WHEN has_gpu THEN 'slow links, and other load on its GPU' ELSE 'other load on the CPU cores, whose threads transfer' END;
+
 -- macro: tw_compile_before(rank) | advice where a rank compiles in steps while others wait for it
     format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', rank);
 

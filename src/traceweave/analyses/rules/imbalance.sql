@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, and hosts that launch late in turn, of which launch_bound tells; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, hosts that launch late in turn, of which launch_bound tells, and few ranks that wait for data, of which data_bound or one_off_stall does; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -9,6 +9,8 @@ WITH told AS (
     SELECT rank FROM {{ ref('blame') }} WHERE is_straggler
     UNION
     SELECT unnest(ranks) FROM {{ ref('late_hosts') }}
+    UNION
+    SELECT rank FROM {{ ref('late_for_data') }}
 ),
 -- whose work can be divided: what a straggler computes longer would be evened out a second time
 slow AS (
@@ -138,7 +140,9 @@ ways AS (
             THEN tw_as_others('rank=' || f.rank || CASE WHEN len(f.steps) = 1 THEN ' step=' || array_to_string(f.around, ',') ELSE '' END, d.cause) END AS scenario,
         format('. Most of it is for rank {} {}. ', f.rank, w.which) || CASE WHEN f.compiles THEN format('There rank {} compiles code', f.rank)
             ELSE coalesce(f.does, tw_who_does(format('There rank {}', f.rank), c.words), 'No cause was found') END AS whom,
-        CASE WHEN f.compiles THEN tw_compile_before(f.rank) ELSE tw_see_what(f.rank, f.steps, NULL) END AS advice
+        CASE WHEN f.compiles THEN tw_compile_before(f.rank) WHEN d.cause = 'late_end' THEN tw_see_end(d.has_gpu)
+            WHEN d.cause = 'data_loading' THEN format('Find out why batches of rank {} come late there: storage, a shuffle, workers that start again; prefetch more batches', f.rank)
+            ELSE tw_see_what(f.rank, f.steps, NULL) END AS advice
     FROM few AS f CROSS JOIN said AS d CROSS JOIN steps AS t CROSS JOIN LATERAL (SELECT tw_which_steps(f.steps, t.every) AS which) AS w
     LEFT JOIN tw_late_causes() AS c USING (cause)
     UNION ALL BY NAME
@@ -174,13 +178,14 @@ ways AS (
         coalesce(format('Ranks wait, most for rank {}, maybe by chance', m.rank), 'Ranks wait for each other' || CASE WHEN d.cause IS NULL THEN '' ELSE ' in turn' END
             || coalesce(', mostly for ' || CASE WHEN d.share >= 0.5 THEN
                 CASE d.cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
-                    WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' END
+                    WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' WHEN 'late_end' THEN 'late ends of collectives' END
             END, '')) AS title,
         CASE WHEN d.is_own THEN d.longest_ns ELSE d.wait_ns END AS cost_ns,
         d.shows,
         coalesce(g.whom, m.whom, CASE WHEN d.cause IS NULL THEN '. ' ELSE ', in turn. ' END) || d.why AS whom,
         CASE
             WHEN d.is_part AND d.is_compute THEN format('Balance the work between collectives, not only over a {} (stragglers -p per=step); fewer synchronizing collectives', d.unit)
+            WHEN d.cause = 'late_end' AND d.share >= 0.5 THEN tw_see_end(d.has_gpu)
             WHEN m.rank IS NOT NULL THEN format('Record more steps to be sure. See what rank {} does more: rank_difference -p rank={}, stragglers -p per=step', m.rank, m.rank)
             ELSE 'Not the amount of work' || CASE WHEN d.is_part THEN ' alone' ELSE '' END || ': see what late ranks do between collectives (stragglers -p per=step, gaps). Hosts may compete for cores, data or logging. Fewer synchronizing collectives help'
         END AS advice

@@ -1,7 +1,7 @@
 -- rule: small_collectives | collectives too small
 -- topic: communication
 -- needs: ref('alpha_beta'), ref('exposed_calls')
--- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
+-- finds: Many collectives so small that latency is a large part of them (below four times the size at which it is half, by `alpha_beta`; of all-reduces by the shortest durations where the clocks resolve no transfer; not by two sizes alone, one less than four times the other). Those that the host reads (`read_sum`) are not among them. Cost: latency times the number of collectives that merging to `bucket_bytes` (25 MB, the default of DDP) would save, but no more than their exposed time. All-reduces are merged by replay (`bucket_mb=`); where that gains less than `min_share`, it is not advised.
 -- try: Larger `bucket_cap_mb` for DDP, larger units for FSDP, coalesced collectives for others.
 -- proof: alpha_beta
 -- shows: transfers
@@ -14,6 +14,8 @@ WITH latencies AS (
         CASE WHEN f.alpha_ns IS NULL THEN n.sizes ELSE f.sizes END > 1 AS is_fitted
     FROM {{ ref('alpha_beta') }} AS f
     LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.op = 'all_reduce' AND f.sizes = 0 AND f.unresolved_sizes > 0
+    -- a line through two sizes that are much alike is as steep as their times vary by chance
+    WHERE f.sizes <> 2 OR f.bytes_max >= 4 * f.bytes_min
 ),
 small AS (
     SELECT
@@ -46,6 +48,7 @@ SELECT
     CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
+    'kind=transfer times=0' AS ceiling,
     format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('Each rank calls {} {} {}, {} on average. A call ', k.op, tw_many(w.times, 'time'), w.at, tw_size(k.bytes / k.calls))

@@ -8,6 +8,10 @@
 WITH compiled AS (
     SELECT rank, compile_ns - coalesce(max(compile_ns) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW), 0) AS more_ns
     FROM (SELECT c.rank, sum(c.compile_ns) / greatest(any_value(s.steps), 1) AS compile_ns FROM {{ ref('compiling') }} AS c CROSS JOIN {{ ref('mean_step') }} AS s GROUP BY c.rank)
+),
+-- those that record less than others
+unlike AS (
+    SELECT rank FROM recording WHERE kind = 'other settings'
 )
 SELECT
     format('Rank {} {}', b.rank, CASE b.cause
@@ -67,6 +71,8 @@ SELECT
             THEN format('Most ranks do not do this: on rank {} leave it out, do it less often, or let all share it', b.rank)
         WHEN w.is_more AND d.kind IN ('operator', 'range')
             THEN 'Its calls are more, and longer: leave out or share what only this rank does; else look for other load on its cores'
+        WHEN w.is_more_there THEN format('See what rank {} does more {}: evaluation, logging, longer batches; leave it out, or let all share it', b.rank, d.which)
+        WHEN w.records_more THEN format('Record with the same settings on every rank first: what rank {} records beyond others takes time of its host', b.rank)
         WHEN b.cause = 'compute' AND s.has_gpu THEN 'Compare its clock rates, power and temperature with the others''; else its share of the work'
         -- FSDP has hooks of its own, on all ranks
         WHEN b.cause = 'compute' AND d.kind = 'operator' AND d.name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) AND NOT EXISTS (FROM tw_range_names WHERE sharding IS NOT NULL)
@@ -113,6 +119,10 @@ CROSS JOIN LATERAL (
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
         coalesce(b.cause = 'compute' AND NOT b.sends AND d.kind <> 'idle' AND d.is_always_more
             AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more,
+        coalesce(b.cause = 'compute' AND d.kind <> 'idle' AND 2 * len(d.steps) <= s.steps AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more_there,
+        -- stacks, shapes and memory take time of the host that records them
+        (b.cause IN ('host_bound', 'unknown_idle') OR b.cause = 'compute' AND NOT s.has_gpu) AND EXISTS (FROM unlike)
+            AND b.rank NOT IN (FROM unlike) AS records_more,
         -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them, nor a call
         -- that is longer than those of the others
         is_more AND 2 * (d.count_per_step - d.others_count) * d.others_ns >= d.others_count * (d.time_ns - d.others_ns) AS is_share

@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -122,7 +122,11 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t
     AND NOT (coalesce(NOT starts_with(g.grew, 'idle'), FALSE) AND EXISTS (FROM steps WHERE source = 'engine'))
     -- a first step that is long because ranks began to record at different moments says nothing of steps
     AND NOT coalesce(t.longest = (SELECT min(step) FROM {{ ref('budget') }}) AND 3 * e.start_ns * m.windows / m.ranks >= t.max_ns - t.p50_ns, FALSE)
-    -- a finding that says why says more than one that says which step is longest
+    -- a finding that says why says more than one that says which step is longest; data_bound tells all of the time without data
+    AND NOT EXISTS (
+        FROM {{ ref('idling') }} AS i
+        WHERE i.cause = 'data_loading' AND g.grew = 'idle: ' || i.cause AND i.stalled_steps IS NULL AND 2 * i.cost_ns >= t.mean_ns - t.p50_ns
+    )
     AND NOT EXISTS (
         FROM {{ ref('idling') }} AS i
         WHERE list_contains(i.stalled_steps, t.longest) AND (

@@ -2,6 +2,7 @@
 -- grain: one row per rank that takes part in collectives whose last rank the clocks resolve
 -- column: rank INTEGER | global rank
 -- column: chance DOUBLE | as in stragglers
+-- column: few BIGINT[] | of the one rank of which that is so, the few steps in which it is late, far longer than others usually are
 WITH
 -- Of a broadcast only the root can be late: whether it is by chance, all tell that began it, in their order.
 rooted AS (
@@ -37,6 +38,36 @@ trials AS (
     CROSS JOIN (SELECT count(DISTINCT step) > 1 AS several FROM came) AS s
     WHERE (a.step IS NOT NULL OR NOT s.several) AND NOT tw_is_unknown(a.rank, a.step)
     GROUP BY ALL
+),
+-- The rank that is late in few steps, at most a third, in each at least half as long as in any and twice as long as the worst of the
+-- others is in the middle step; of several the one that is late longest.
+few AS (
+    SELECT rank, list(trial ORDER BY trial) AS trials
+    FROM (
+        SELECT
+            *, median(CASE WHEN wait_ns = longest[1] THEN coalesce(longest[2], 0) ELSE longest[1] END) OVER its AS others_ns,
+            2 * wait_ns >= max(wait_ns) OVER its AS is_late
+        FROM (SELECT *, max(wait_ns, 2) OVER (PARTITION BY trial) AS longest FROM trials)
+        WINDOW its AS (PARTITION BY rank)
+    )
+    WHERE is_late AND wait_ns > 0
+    GROUP BY rank
+    HAVING min(wait_ns) >= 2 * any_value(others_ns) AND 3 * count(*) <= (SELECT count(DISTINCT trial) FROM trials)
+        AND (SELECT count(DISTINCT rank) FROM trials) > 2
+    QUALIFY row_number() OVER (ORDER BY sum(wait_ns) DESC, rank) = 1
+),
+-- what it does there says nothing of how late the others are: these are compared with each other in the rest
+asked AS (
+    SELECT f.rank IS NOT NULL AS is_rest, t.*
+    FROM trials AS t LEFT JOIN few AS f ON TRUE
+    WHERE f.rank IS NULL OR t.rank <> f.rank AND NOT list_contains(f.trials, t.trial)
+    UNION ALL
+    SELECT FALSE, * FROM trials WHERE EXISTS (FROM few)
+),
+drawn AS (
+    SELECT is_rest, CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
+    FROM (SELECT is_rest, sweep_chances(list(trial), list(rank), list(wait_ns)) AS drawn FROM asked GROUP BY is_rest)
 )
-SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
-FROM (SELECT sweep_chances(list(trial), list(rank), list(wait_ns)) AS drawn FROM trials HAVING count(*) > 0)
+SELECT d.rank, arg_max(d.chance, d.is_rest) AS chance, any_value(f.trials) AS few
+FROM drawn AS d LEFT JOIN few AS f USING (rank)
+GROUP BY d.rank

@@ -1,5 +1,5 @@
 -- shared: input_types | types of numbers that of all ranks only a straggler has among the inputs of what it takes longer for
--- grain: one row per rank that has one, in at least half of its calls, where types are recorded and all ranks run it, no rank twice as often as another
+-- grain: one row per rank that has one, in at least half of its calls, where all ranks recorded types and run it, no rank twice as often as another
 -- needs: host_ops, ref('input_calls')
 -- column: rank INTEGER | global rank
 -- column: name VARCHAR | the operator, or the kernel that it launches
@@ -21,9 +21,11 @@ called AS (
     GROUP BY rank, name
 ),
 counted AS (
-    SELECT rank, name, type, count(*) AS calls FROM {{ ref('input_calls') }} JOIN typed USING (arguments_hash) GROUP BY rank, name, type
+    SELECT rank, name, type, count(*) AS calls, count(DISTINCT rank) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AS is_known
+    FROM {{ ref('input_calls') }} JOIN typed USING (arguments_hash)
+    GROUP BY rank, name, type
 )
 SELECT c.rank, c.name, c.type
 FROM (FROM counted QUALIFY count(*) OVER (PARTITION BY name, type) = 1) AS c JOIN called AS n USING (rank, name)
-WHERE n.is_common AND 2 * c.calls >= n.calls
+WHERE n.is_common AND c.is_known AND 2 * c.calls >= n.calls
 QUALIFY row_number() OVER (PARTITION BY c.rank ORDER BY c.calls DESC, c.name, c.type) = 1

@@ -5,7 +5,7 @@
 -- column: name VARCHAR | its name
 -- column: arguments_hash BIGINT | as in host_ops
 -- column: n BIGINT | how often
--- column: ns BIGINT | how long, without the operators inside: only what does the work has the shapes that tell how much it is
+-- column: ns BIGINT | how long, without the operators inside, and without asking for collectives: only what does the work has the shapes that tell how much it is
 WITH RECURSIVE
 -- the parts between which an operator waited are one call
 operators AS MATERIALIZED (
@@ -14,14 +14,25 @@ operators AS MATERIALIZED (
     WHERE timeline = 'cpu' AND category = 'compute'
     GROUP BY op_id
 ),
+-- what asks for a collective is none, but lies in one (AccumulateGrad)
+asking AS (
+    SELECT op_id, duration_ns AS ns
+    FROM host_ops
+    WHERE kind = 'op' AND op_id IN (SELECT host_op_id FROM collectives) AND {{ names('collective_ranges', 'name') }} = 'issue'
+),
+timed AS (
+    SELECT op_id, ns FROM operators
+    UNION ALL
+    FROM asking
+),
 -- ranges may lie between an operator and those inside it
 around AS (
-    SELECT op_id, parent_id FROM host_ops WHERE op_id IN (SELECT op_id FROM operators) AND parent_id IS NOT NULL
+    SELECT op_id, parent_id FROM host_ops WHERE op_id IN (SELECT op_id FROM timed) AND parent_id IS NOT NULL
     UNION ALL
     SELECT a.op_id, h.parent_id FROM around AS a JOIN host_ops AS h ON h.op_id = a.parent_id WHERE h.kind = 'annotation' AND h.parent_id IS NOT NULL
 ),
 inside AS (
-    SELECT a.parent_id AS op_id, sum(o.ns) AS ns FROM operators AS o JOIN around AS a USING (op_id) GROUP BY ALL
+    SELECT a.parent_id AS op_id, sum(o.ns) AS ns FROM timed AS o JOIN around AS a USING (op_id) GROUP BY ALL
 )
 SELECT o.rank, o.step, o.name, h.arguments_hash, count(*) AS n, CAST(sum(o.ns - coalesce(i.ns, 0)) AS BIGINT) AS ns
 FROM operators AS o JOIN host_ops AS h USING (op_id) LEFT JOIN inside AS i USING (op_id)

@@ -1,4 +1,4 @@
--- shared: turns | waiting for ranks that are late by turns: what neither stragglers nor hosts that launch late explain
+-- shared: turns | waiting for ranks that are late by turns: what neither stragglers, nor hosts that launch late, nor few ranks' data explain
 -- grain: one row; none where that is less than min_share of the step
 -- needs: ref('exposure')
 -- param: min_share
@@ -9,12 +9,12 @@
 -- column: load_balance DOUBLE | mean / longest compute of a rank
 WITH known AS (
     SELECT
-        coalesce(sum(b.late_ns) FILTER (NOT t.has_late_host), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
-        sum(b.apart_ns) AS longest_ns,
-        bool_or(b.is_straggler OR t.has_late_host) AS is_told
-    FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE
-    CROSS JOIN LATERAL (SELECT coalesce(list_contains(h.ranks, b.rank), FALSE) AS has_late_host) AS t
-    WHERE b.is_straggler OR t.has_late_host OR b.cause = 'other_group'
+        coalesce(sum(t.share * b.late_ns) FILTER (NOT t.has_late_host), 0) / any_value(s.windows) + coalesce(any_value(h.wait_ns), 0) AS known_ns,
+        sum(t.share * b.apart_ns) AS longest_ns,
+        bool_or(b.is_straggler OR t.has_late_host OR d.rank IS NOT NULL) AS is_told
+    FROM {{ ref('blame') }} AS b CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('late_hosts') }} AS h ON TRUE LEFT JOIN {{ ref('late_for_data') }} AS d ON d.rank = b.rank
+    CROSS JOIN LATERAL (SELECT coalesce(list_contains(h.ranks, b.rank), FALSE) AS has_late_host, CASE WHEN b.is_straggler OR has_late_host THEN 1 ELSE coalesce(d.share, 1) END AS share) AS t
+    WHERE b.is_straggler OR t.has_late_host OR b.cause = 'other_group' OR d.rank IS NOT NULL
 ),
 -- from when the first of others waits in a call of a rank until nobody does: it waits there, or is late
 skews AS (
@@ -43,7 +43,8 @@ work AS (
 )
 SELECT
     l.left_ns AS wait_ns,
-    greatest(l.left_ns, w.longest_ns / s.windows - coalesce(k.longest_ns, 0)) AS longest_ns,
+    -- no rank waits longer than all do together: where two collectives run at once, breakdown counts the transfer of one, not the wait in the other
+    least(greatest(l.left_ns, w.longest_ns / s.windows - coalesce(k.longest_ns, 0)), l.left_ns * s.ranks) AS longest_ns,
     coalesce(k.is_told, FALSE) AS is_rest,
     coalesce(3 * o.uneven_ns >= l.left_ns, FALSE) AS is_uneven,
     o.load_balance
