@@ -16,7 +16,7 @@ from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
 from traceweave.replay.graph import graph_of
-from traceweave.replay.nodes import FAR, STREAM_WAIT
+from traceweave.replay.nodes import FAR, Edge
 from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
 
@@ -71,7 +71,7 @@ def test_streams_that_a_collective_orders_do_not_hold_up_compute(
     op = run.gpu(0, (105 * US, 110 * US), launch=last, step=1)
     run.write()
     graph = graph_of(empty_run)
-    waits = graph.edges.kind == STREAM_WAIT
+    waits = graph.edges.kind == Edge.STREAM_WAIT
     found = set(graph.nodes.op_id[graph.edges.target[waits]].tolist())
     assert found == ({nccl} if inner else {nccl, op})
 

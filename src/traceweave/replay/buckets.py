@@ -24,15 +24,7 @@ from traceweave.medians import group_medians
 from traceweave.replay.calling import calling, without_calling, without_launching
 from traceweave.replay.graph import Graph
 from traceweave.replay.likeness import places
-from traceweave.replay.nodes import (
-    BARRIER,
-    COMPUTE,
-    FAR,
-    HOST_WAIT,
-    STREAM_WAIT,
-    TRANSFER,
-    Nodes,
-)
+from traceweave.replay.nodes import FAR, Edge, Nodes, Sort
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -82,7 +74,7 @@ def rebucketed(
     takes cores from what computes: nothing is gained by dividing.
     """
     length = nodes.length.astype(np.int64)
-    rows = np.flatnonzero(chosen & (nodes.sort == TRANSFER))
+    rows = np.flatnonzero(chosen & (nodes.sort == Sort.TRANSFER))
     instance = nodes.instance[rows]
     moved = np.maximum(length[rows] - alpha[instance], 0)
     usual = np.minimum(moved, group_medians(moved, graph.instances["bytes"][instance]))
@@ -118,10 +110,10 @@ class _Host:
 
     def __init__(self, graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes) -> None:
         self._nodes, self.delay = nodes, nodes.delay.astype(np.int64)
-        waits = graph.edges.kind == HOST_WAIT
+        waits = graph.edges.kind == Edge.HOST_WAIT
         self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
         self._calling = calling(con, nodes)
-        self._works = np.flatnonzero((nodes.sort == COMPUTE) & (nodes.step >= 0))
+        self._works = np.flatnonzero((nodes.sort == Sort.COMPUTE) & (nodes.step >= 0))
         calls = np.bincount(np.maximum(nodes.launch, 0), self._calling, len(nodes))
         length = (nodes.length - calls)[self._works]
         self._longer = np.maximum(length - group_medians(length, self._same()), 0)
@@ -209,7 +201,7 @@ def _used(graph: Graph, rows: Ints) -> Ints:
     """Return when something that waited for each went on."""
     nodes, edges = graph.nodes, graph.edges
     used = np.full(len(nodes), FAR)
-    goes_on = nodes.sort[edges.target] != BARRIER
+    goes_on = nodes.sort[edges.target] != Sort.BARRIER
     np.minimum.at(used, edges.source[goes_on], nodes.start[edges.target[goes_on]])
     return used[rows]
 
@@ -221,7 +213,7 @@ def _ready(graph: Graph, rows: Ints) -> Ints:
     asked = np.where(launch >= 0, nodes.start[launch] + nodes.launch_lag[rows - 1], -FAR)
     ready = np.full(len(nodes), -FAR)
     ready[rows - 1] = asked
-    waits = edges.kind == STREAM_WAIT
+    waits = edges.kind == Edge.STREAM_WAIT
     np.maximum.at(ready, edges.target[waits], nodes.end[edges.source[waits]])
     ready = ready[rows - 1]
     return np.where(ready > -FAR, ready, nodes.start[rows - 1])

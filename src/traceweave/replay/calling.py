@@ -7,7 +7,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, Nodes
+from traceweave.replay.nodes import Nodes, Sort
 from traceweave.replay.unions import Union
 
 _CALLING = """
@@ -43,7 +43,7 @@ ASOF LEFT JOIN around AS c
 def calling(con: duckdb.DuckDBPyConnection, nodes: Nodes) -> Ints:
     """Return how long an operator takes to ask for each collective that the host transfers itself
     (gloo), ns, at the arrival of that; 0 at all other nodes."""
-    arrival = np.flatnonzero((nodes.sort == ARRIVAL) & (nodes.launch >= 0))
+    arrival = np.flatnonzero((nodes.sort == Sort.ARRIVAL) & (nodes.launch >= 0))
     # one that asks later than that is another's work
     arrival = arrival[nodes.launch_lag[arrival] < nodes.length[nodes.launch[arrival]]]
     known = dict(con.execute(_CALLING).fetchall())
@@ -67,7 +67,9 @@ def without_launching(
     for rank, chain in {*zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True)}:
         mine = (rows["rank"] == rank) & (rows["chain"] == chain)
         spent = Union(rows["begin"][mine], rows["until"][mine])
-        of = np.flatnonzero((nodes.rank == rank) & (nodes.chain == chain) & (nodes.sort >= CALL))
+        of = np.flatnonzero(
+            (nodes.rank == rank) & (nodes.chain == chain) & (nodes.sort >= Sort.CALL)
+        )
         start = nodes.start[of]
         delay[of] -= spent.covered(start - np.maximum(delay[of], 0), start)
         length[of] -= spent.covered(start, nodes.end[of])

@@ -28,23 +28,7 @@ from traceweave.replay.likeness import (
     numbered,
     one_by_one,
 )
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    CALL,
-    COMMUNICATION,
-    COMPLETION,
-    COMPUTE,
-    ENTER,
-    EXIT,
-    FAR,
-    FREE,
-    HOLDS,
-    HOST_WAIT,
-    MEMORY,
-    TRANSFER,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import FAR, FREE, HOLDS, Edge, Edges, Nodes, Sort
 from traceweave.replay.own_stream import on_own_streams
 from traceweave.replay.prefetch import prefetched
 from traceweave.replay.rows import positions as positions_of
@@ -53,40 +37,40 @@ from traceweave.replay.single_steps import positions
 from traceweave.replay.slowdown import places_of
 from traceweave.words import named, plural
 
-_LAUNCHED = (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)
+_LAUNCHED = (Sort.COMPUTE, Sort.MEMORY, Sort.COMMUNICATION, Sort.ARRIVAL)
 """What a call launches."""
 
 COLUMNS = {
-    "compute": (("length", (COMPUTE,)),),
-    "copy": (("length", (MEMORY,)),),
-    "transfer": (("length", (TRANSFER, COMMUNICATION)),),
+    "compute": (("length", (Sort.COMPUTE,)),),
+    "copy": (("length", (Sort.MEMORY,)),),
+    "transfer": (("length", (Sort.TRANSFER, Sort.COMMUNICATION)),),
     "launch": (
-        ("delay", (CALL, ENTER)),
-        ("length", (CALL,)),
+        ("delay", (Sort.CALL, Sort.ENTER)),
+        ("length", (Sort.CALL,)),
         ("launch_lag", _LAUNCHED),
     ),
-    "sync": (("length", (EXIT,)),),
+    "sync": (("length", (Sort.EXIT,)),),
     "device_delay": (("delay", _LAUNCHED),),
 }
 """By kind: the columns of nodes that it is, and of which sorts of nodes."""
 
 ON_CPU = {
     "launch": (
-        ("delay", (COMPUTE, CALL)),
-        ("length", (CALL,)),
-        ("launch_lag", (ARRIVAL, COMMUNICATION)),
+        ("delay", (Sort.COMPUTE, Sort.CALL)),
+        ("length", (Sort.CALL,)),
+        ("launch_lag", (Sort.ARRIVAL, Sort.COMMUNICATION)),
     ),
     "device_delay": (),
 }
 """The same in a run without a GPU."""
 
 _HELD = (
-    ("held", (CALL, ENTER)),
-    ("length", (CALL, EXIT)),
+    ("held", (Sort.CALL, Sort.ENTER)),
+    ("length", (Sort.CALL, Sort.EXIT)),
     ("launch_lag", _LAUNCHED),
 )
 """The same of what keeps a host thread from launching, and in a run without a GPU:"""
-_HELD_ON_CPU = (("held", (COMPUTE, CALL)),)
+_HELD_ON_CPU = (("held", (Sort.COMPUTE, Sort.CALL)),)
 
 
 _NO_CALL = -2
@@ -128,12 +112,12 @@ class Changer:
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         for kind in scenario.kinds & ({"sync"} if scenario.idle else {"sync", *HOLDS}):
             waits = selected & self._is_of(kind, "length")
-            edges = edges.where(~((edges.kind == HOST_WAIT) & waits[edges.target]))
+            edges = edges.where(~((edges.kind == Edge.HOST_WAIT) & waits[edges.target]))
         if scenario.alone:
-            edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
-            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == TRANSFER))
+            edges = edges.where(~((edges.kind == Edge.COMPLETION) & selected[edges.target]))
+            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == Sort.TRANSFER))
         if scenario.overlap:
-            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
+            nodes = self._overlapped(nodes, selected & (nodes.sort == Sort.TRANSFER), scenario)
         if scenario.bucket_mb is not None:
             alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
             nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
@@ -200,7 +184,7 @@ class Changer:
             chosen &= self._named(s.class_, names.classes, nodes.class_, "class")
         if s.name is not None:
             chosen &= self._named(s.name, names.names, nodes.name, "name") & (
-                nodes.sort <= TRANSFER
+                nodes.sort <= Sort.TRANSFER
             )
         if s.streams is not None:
             chosen &= self._of_streams(s.streams)
@@ -232,7 +216,7 @@ class Changer:
         ops = self.con.execute(of).fetchnumpy()
         _known("stream", streams, np.unique(ops["stream"]).tolist())
         mine = ops["op_id"][np.isin(ops["stream"], list(streams))]
-        found: Flags = (nodes.sort < CALL) & np.isin(nodes.op_id, mine)
+        found: Flags = (nodes.sort < Sort.CALL) & np.isin(nodes.op_id, mine)
         return found
 
     def _of_instance(self, wanted: Flags) -> Flags:
@@ -264,7 +248,7 @@ class Changer:
             raise UsageError(missing or f"no range of this run's host is called {name!r}")
         if not graph.has_gpu:
             raise UsageError("operators and modules launch nothing in a run without a GPU")
-        launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == EXIT)
+        launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == Sort.EXIT)
         call = np.concatenate([nodes.launch[launched], exits])
         launched = np.concatenate([launched, exits])
         inside = np.zeros(len(nodes), bool)
@@ -278,7 +262,7 @@ class Changer:
             place = np.searchsorted(begins, at, side="right") - 1
             inside[launched[mine]] = (place >= 0) & (at <= until[np.maximum(place, 0)])
         # what transfers follows what arrives
-        inside[1:] |= inside[:-1] & (nodes.sort[1:] == TRANSFER)
+        inside[1:] |= inside[:-1] & (nodes.sort[1:] == Sort.TRANSFER)
         return inside
 
     # -- what changes
@@ -313,7 +297,7 @@ class Changer:
         without_calling(length, nodes, calling(self.con, nodes), np.flatnonzero(gone))
         asked_by = nodes.launch[edges.source - 1]
         own = (asked_by >= 0) & (nodes.chain[asked_by] == nodes.chain[edges.target])
-        waits = (edges.kind == HOST_WAIT) & gone[edges.source] & own
+        waits = (edges.kind == Edge.HOST_WAIT) & gone[edges.source] & own
         return nodes.with_(length=np.maximum(length, 0)), edges.where(~waits)
 
     @cached_property
@@ -342,7 +326,7 @@ class Changer:
         elif s.gbps is not None or s.alpha_us is not None:
             # of what could not be matched the size is not known, and a send half is no transfer
             nodes = self.graph.nodes
-            chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
+            chosen = chosen & (nodes.instance >= 0) & (nodes.sort != Sort.COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
@@ -369,7 +353,7 @@ class Changer:
         nodes = self.graph.nodes
         if kind == "transfer":
             of = self.graph.instances
-            rows = np.flatnonzero((nodes.sort == TRANSFER) & (nodes.instance >= 0))
+            rows = np.flatnonzero((nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0))
             alike = np.stack([_codes(of["op"]), of["bytes"], of["size"]])
             _, what = np.unique(alike, axis=1, return_inverse=True)
             instance = nodes.instance[rows]
@@ -380,7 +364,7 @@ class Changer:
             by_name = kind in ("compute", "copy", "launch")
             name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
             # a call is the same whether or not it found anything to wait for
-            sort: Ints = np.where(nodes.sort[rows] == ENTER, CALL, nodes.sort[rows])
+            sort: Ints = np.where(nodes.sort[rows] == Sort.ENTER, Sort.CALL, nodes.sort[rows])
             thing, who = name * 16 + sort, nodes.rank[rows]
         if s.steps is not None:
             named = np.isin(self.step[rows], list(s.steps))
@@ -434,7 +418,7 @@ class Changer:
         if not self.graph.has_gpu:
             return np.ones(len(nodes), bool)
         launching = np.unique(nodes.chain[nodes.launch[nodes.launch >= 0]])
-        return (nodes.sort >= CALL) & np.isin(nodes.chain, launching)
+        return (nodes.sort >= Sort.CALL) & np.isin(nodes.chain, launching)
 
     def _stretches(self, who: Ints) -> Ints:
         """Return for each node how many of the collectives that all these ranks share its rank had
@@ -485,7 +469,7 @@ class Changer:
     def _alpha(self, old: Ints) -> Floats:
         """Return the latency of each instance, ns."""
         nodes, of = self.graph.nodes, self.graph.instances
-        whole = (nodes.sort == TRANSFER) & (nodes.instance >= 0)
+        whole = (nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0)
         size = np.maximum(of["bytes"], 0) * of["factor"]
         return latencies(of["size"], size, nodes.instance[whole], old[whole])
 

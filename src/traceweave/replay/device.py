@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.nodes import EDGE_KINDS, FREE, STREAM_WAIT
+from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge
 from traceweave.replay.rows import COPIES, NONE, Columns
 from traceweave.replay.streams import (
     PROMPT_NS,
@@ -115,7 +115,7 @@ def stream_waits(
     recorded, covered = recorded_waits(records, calls, streams)
     told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
     fits = in_time(told, streams.gpu, tolerance)
-    dropped[EDGE_KINDS[STREAM_WAIT]] += int(np.sum(~fits))
+    dropped[EDGE_KINDS[Edge.STREAM_WAIT]] += int(np.sum(~fits))
     told = Waits(told.source[fits], told.target[fits])
     seen = told
     if len(recorded) or np.any(order_streams(calls)):

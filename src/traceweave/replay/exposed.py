@@ -20,10 +20,8 @@ from traceweave.replay.rows import (
     COMMUNICATES,
     COMPUTES,
     COPIES,
-    DEVICE,
-    LAUNCH,
     NONE,
-    WAIT,
+    Call,
     RankRows,
     Tables,
     of_rank,
@@ -137,14 +135,14 @@ def _timeline(gpu: Columns) -> Columns:
 def _waiting(calls: Columns) -> Columns:
     """Return the calls in which a thread waits for the device, on its rank's own clock."""
     names = {"thread": "chain", "start_ns": "own_start_ns", "end_ns": "own_end_ns"}
-    waits = (calls["sort"] >= DEVICE) & (calls["sort"] < WAIT)
+    waits = (calls["sort"] >= Call.DEVICE) & (calls["sort"] < Call.WAIT)
     return {name: calls[column][waits] for name, column in names.items()}
 
 
 def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> Ints:
     """Return when the rank launched what has no record, in order, on its own clock."""
     calls = of_streams.calls
-    unseen = (calls["sort"] == LAUNCH) & (calls["correlation"] >= 0)
+    unseen = (calls["sort"] == Call.LAUNCH) & (calls["correlation"] >= 0)
     unseen &= ~np.isin(calls["op_id"], of_streams.gpu["launch"])
     if not np.any(unseen):
         return np.empty(0, np.int64)

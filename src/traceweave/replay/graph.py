@@ -16,18 +16,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
 from traceweave.replay.engine import Runs, replay, runs_of, slack
-from traceweave.replay.nodes import (
-    BARRIER,
-    COMMUNICATION,
-    COMPLETION,
-    EDGE_KINDS,
-    FAR,
-    FREE,
-    MEMBERS,
-    Collected,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import EDGE_KINDS, FAR, FREE, Collected, Edge, Edges, Nodes, Sort
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
 from traceweave.replay.rows import FEW_NODES, Columns, Names, Tables
 from traceweave.store.database import asked_of
@@ -63,7 +52,7 @@ class Graph:
     @cached_property
     def lone(self) -> Ints:
         """The nodes of calls that no other rank was found to have."""
-        return np.flatnonzero((self.nodes.sort == COMMUNICATION) & (self.nodes.instance < 0))
+        return np.flatnonzero((self.nodes.sort == Sort.COMMUNICATION) & (self.nodes.instance < 0))
 
     def of_ranks(self) -> Iterator[tuple[RankGraph, slice]]:
         """Yield what is known of each rank, and where its nodes are."""
@@ -168,7 +157,7 @@ def _tied(
     early = waits & (done < together[instance])
     ends = np.cumsum([len(part.arrival) for part in parts])
     for part, mine in zip(parts, np.split(early, ends), strict=False):
-        part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))
+        part.dropped[EDGE_KINDS[Edge.COMPLETION]] += int(np.sum(mine))
     tied = seen[instance] & waits & ~early
     begin = np.minimum(np.where(tied, together[instance], at), done)
     barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
@@ -179,14 +168,16 @@ def _tied(
     for part_of in (came, arrival, transfer):
         nodes.instance[part_of] = instance
     zeros = np.zeros_like(arrival)
-    edges.append(Edges.of(came, barrier[instance], zeros, MEMBERS).where(awaited & seen[instance]))
+    edges.append(
+        Edges.of(came, barrier[instance], zeros, Edge.MEMBERS).where(awaited & seen[instance])
+    )
     lag = np.minimum(nodes.start[transfer] - together[instance], 0)
-    edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
+    edges.append(Edges.of(barrier[instance], transfer, lag, Edge.COMPLETION).where(tied))
     return nodes, Edges.joined(*edges)
 
 
 def _barriers(together: Ints, seen: Flags) -> Nodes:
     """Return a node for the moment at which all members of a collective are there."""
     number = np.flatnonzero(seen)
-    sort, lag = np.full(len(number), BARRIER), np.full(len(number), FREE)
+    sort, lag = np.full(len(number), Sort.BARRIER), np.full(len(number), FREE)
     return Nodes.of(-1, together[number], chain=number, sort=sort, lag=lag, instance=number)

@@ -19,17 +19,7 @@ import pyarrow as pa
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    COMMUNICATION,
-    COMPUTE,
-    FAR,
-    HOST_WAIT,
-    MEMORY,
-    STREAM_WAIT,
-    TRANSFER,
-    TRANSFERRING,
-)
+from traceweave.replay.nodes import FAR, Edge, Kind, Sort
 from traceweave.replay.path import critical_path
 from traceweave.replay.rows import positions
 from traceweave.replay.unions import Union
@@ -37,7 +27,7 @@ from traceweave.store.rows import Columns
 
 _COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")
 _SELECTED = ("call_id", "op_id", "last_op_id", "exposed_ns")
-_OF_CALLS = (ARRIVAL, TRANSFER, COMMUNICATION)
+_OF_CALLS = (Sort.ARRIVAL, Sort.TRANSFER, Sort.COMMUNICATION)
 
 
 def hideable_calls(
@@ -66,9 +56,9 @@ def hideable_calls(
     except QueryError:
         return nothing
     kinds = graph.nodes.sort
-    first = _node(graph, calls["op_id"], (ARRIVAL, COMMUNICATION))
-    last = _node(graph, calls["last_op_id"], (ARRIVAL, COMMUNICATION))
-    last = np.where(kinds[last] == ARRIVAL, last + 1, last)
+    first = _node(graph, calls["op_id"], (Sort.ARRIVAL, Sort.COMMUNICATION))
+    last = _node(graph, calls["last_op_id"], (Sort.ARRIVAL, Sort.COMMUNICATION))
+    last = np.where(kinds[last] == Sort.ARRIVAL, last + 1, last)
     ready, needed = _inputs(graph)[first], _uses(graph)[last]
     instance = np.where(first >= 0, graph.nodes.instance[first], -1)
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
@@ -123,7 +113,7 @@ def _node(graph: Graph, op_id: Ints, sorts: tuple[int, ...]) -> Ints:
 def _on_path(graph: Graph) -> Ints:
     """Return by instance how much of the critical path is its transfer; last, of no instance."""
     path = critical_path(graph, graph.nodes, graph.edges)
-    moves = path.kind == TRANSFERRING
+    moves = path.kind == Kind.TRANSFERRING
     count = len(graph.instances["number"]) + 1
     of = graph.nodes.instance[path.node[moves]] % count
     return np.bincount(of, path.length[moves], minlength=count).astype(np.int64)
@@ -135,12 +125,12 @@ def _inputs(graph: Graph) -> Ints:
     ready = np.full(len(nodes), -FAR)
     if graph.has_gpu:
         fed = edges.where(
-            (edges.kind == STREAM_WAIT) & np.isin(nodes.sort[edges.target], _OF_CALLS)
+            (edges.kind == Edge.STREAM_WAIT) & np.isin(nodes.sort[edges.target], _OF_CALLS)
         )
         np.maximum.at(ready, fed.target, end[fed.source] + fed.lag)
         # what of its stream's compute it needs besides, no trace says
         behind = np.flatnonzero(nodes.follows & (ready > -FAR))
-        behind = behind[np.isin(nodes.sort[behind - 1], (COMPUTE, MEMORY))]
+        behind = behind[np.isin(nodes.sort[behind - 1], (Sort.COMPUTE, Sort.MEMORY))]
         ready[behind] = np.maximum(ready[behind], end[behind - 1])
     else:
         asked = np.flatnonzero(nodes.launch >= 0)
@@ -161,8 +151,8 @@ def _uses(graph: Graph) -> Ints:
     """Return by node of a call when what waits for it was ready but for it; FAR: not known."""
     nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
     is_call = np.isin(nodes.sort, _OF_CALLS)
-    told = edges.where(np.isin(edges.kind, (STREAM_WAIT, HOST_WAIT)))
-    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (COMPUTE, MEMORY)))
+    told = edges.where(np.isin(edges.kind, (Edge.STREAM_WAIT, Edge.HOST_WAIT)))
+    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (Sort.COMPUTE, Sort.MEMORY)))
     behind = behind[is_call[behind - 1]]
     source = np.concatenate([told.source, behind - 1])
     target = np.concatenate([told.target, behind])
@@ -186,7 +176,7 @@ def _free(graph: Graph, block: slice, at: Ints) -> Ints:
     """Return how much compute a rank ran up to each moment beside which no communication did."""
     nodes, end = graph.nodes, graph.nodes.end
     of = np.arange(block.start, block.stop)
-    computes, alone = (of[nodes.sort[of] == sort] for sort in (COMPUTE, COMMUNICATION))
+    computes, alone = (of[nodes.sort[of] == sort] for sort in (Sort.COMPUTE, Sort.COMMUNICATION))
     begin, until = [nodes.start[alone]], [end[alone]]
     for part, mine in graph.of_ranks():
         if mine.start <= block.start < mine.stop:

@@ -7,21 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import (
-    ANY_THREAD,
-    COPY,
-    DEVICE,
-    EVENT,
-    FREES,
-    LAUNCH,
-    NONE,
-    ROOM,
-    STREAM,
-    WAIT,
-    Columns,
-    positions,
-    sorted_by,
-)
+from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, positions, sorted_by
 from traceweave.replay.streams import Records, Streams
 from traceweave.replay.unions import Union
 
@@ -48,19 +34,19 @@ class Threads:
     @property
     def waits(self) -> Flags:
         """Whether each of them waits for the device."""
-        waits: Flags = self.sort[self.kept] != LAUNCH
+        waits: Flags = self.sort[self.kept] != Call.LAUNCH
         return waits
 
     @property
     def queued(self) -> Flags:
         """Whether each of them waits for room in a queue, and launches then."""
-        queued: Flags = self.sort[self.kept] == ROOM
+        queued: Flags = self.sort[self.kept] == Call.ROOM
         return queued
 
     @property
     def frees(self) -> Flags:
         """Whether each of them frees memory, once the device is done."""
-        frees: Flags = self.sort[self.kept] == FREES
+        frees: Flags = self.sort[self.kept] == Call.FREES
         return frees
 
 
@@ -84,7 +70,7 @@ def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
     if np.min(calls["start_ns"][thread]) < steps["start_ns"]:
         return calls
     begin = {
-        "op_id": BEGIN, "chain": calls["chain"][thread][0], "sort": LAUNCH,
+        "op_id": BEGIN, "chain": calls["chain"][thread][0], "sort": Call.LAUNCH,
         "start_ns": steps["start_ns"][0], "end_ns": steps["start_ns"][0], "step": steps["step"][0],
     }  # fmt: skip
     return {
@@ -100,8 +86,8 @@ def threads(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Threa
     room for its call.
     """
     sort = _blocking(calls, streams, copies, room)
-    is_node = ((sort < WAIT) | np.isin(sort, (ROOM, FREES))) & (
-        (sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
+    is_node = ((sort < Call.WAIT) | np.isin(sort, (Call.ROOM, Call.FREES))) & (
+        (sort != Call.LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
     )
     kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
     kept = kept[outermost({name: column[kept] for name, column in calls.items()})]
@@ -130,7 +116,7 @@ def blocking_copies(gpu: Columns, calls: Columns, pageable: Ints) -> Ints:
     is staged, so that more than half of the copy is done. Those that are `pageable` may."""
     call = positions(calls["op_id"], gpu["launch"])
     op = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0))
-    op = op[(calls["sort"][call[op]] == COPY) | np.isin(gpu["op_id"][op], pageable)]
+    op = op[(calls["sort"][call[op]] == Call.COPY) | np.isin(gpu["op_id"][op], pageable)]
     held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * calls["end_ns"][call[op]]]
     return held
 
@@ -139,13 +125,13 @@ def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Int
     gpu = streams.gpu
     call = positions(calls["op_id"], gpu["launch"])
     sort = calls["sort"].copy()
-    sort[call[copies]] = COPY
-    sort[call[(room >= 0) & (call >= 0)]] = ROOM
-    frees = np.flatnonzero(sort == FREES)
+    sort[call[copies]] = Call.COPY
+    sort[call[(room >= 0) & (call >= 0)]] = Call.ROOM
+    frees = np.flatnonzero(sort == Call.FREES)
     op, of = _launched_before(calls, frees, streams)
     ends = np.full(len(sort), NONE)
     np.maximum.at(ends, of, gpu["end_ns"][op])
-    sort[frees[ends[frees] > calls["end_ns"][frees]]] = LAUNCH
+    sort[frees[ends[frees] > calls["end_ns"][frees]]] = Call.LAUNCH
     return sort
 
 
@@ -158,16 +144,16 @@ def device_waits(
     A call that waits for an event or a stream which no record names waits for what was launched
     last of what was done when it returned.
     """
-    calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
+    calls, sort = found.calls, np.full(len(found.sort), Call.LAUNCH)
     sort[found.kept] = found.sort[found.kept]
-    waiting = np.flatnonzero(np.isin(sort, (DEVICE, FREES)))
+    waiting = np.flatnonzero(np.isin(sort, (Call.DEVICE, Call.FREES)))
     pairs = [_launched_before(calls, waiting, streams), _let_return(calls, sort, streams, let_by)]
     named, unnamed = _recorded(calls, sort, records, streams)
     pairs += [named, _last_launched(calls, unnamed, streams)]
     op = np.concatenate([p[0] for p in pairs])
     call = np.concatenate([p[1] for p in pairs])
     fits = streams.gpu["end_ns"][op] <= calls["end_ns"][call] + tolerance
-    fits |= sort[call] == COPY
+    fits |= sort[call] == Call.COPY
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))
 
 
@@ -183,7 +169,7 @@ def _let_return(calls: Columns, sort: Ints, streams: Streams, let_by: Ints) -> t
     """Return pairs of an op that let a call return, and the call."""
     call = positions(calls["op_id"], streams.gpu["launch"])
     op = np.flatnonzero((call >= 0) & (let_by >= 0))
-    op = op[np.isin(sort[call[op]], (COPY, ROOM))]
+    op = op[np.isin(sort[call[op]], (Call.COPY, Call.ROOM))]
     return let_by[op], call[op]
 
 
@@ -191,12 +177,12 @@ def _recorded(
     calls: Columns, sort: Ints, found: Records, streams: Streams
 ) -> tuple[tuple[Ints, Ints], Ints]:
     """Return what is known of waits for streams and events, and the calls of which nothing is."""
-    waiting = (sort == STREAM) | (sort == EVENT)
-    of = (found.call >= 0) & np.isin(found.sort, (STREAM, EVENT))
+    waiting = (sort == Call.STREAM) | (sort == Call.EVENT)
+    of = (found.call >= 0) & np.isin(found.sort, (Call.STREAM, Call.EVENT))
     of &= waiting[found.call]
     call = found.call[of]
-    stream = np.where(found.sort[of] == STREAM, found.stream[of], found.source[of])
-    marked = np.where(found.sort[of] == STREAM, call, found.recorded[of])
+    stream = np.where(found.sort[of] == Call.STREAM, found.stream[of], found.source[of])
+    marked = np.where(found.sort[of] == Call.STREAM, call, found.recorded[of])
     known = (stream >= 0) & (marked >= 0)
     call, stream, marked = call[known], stream[known], marked[known]
     op = streams.pick(stream, calls["start_ns"][marked], after=False)

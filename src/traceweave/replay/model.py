@@ -15,16 +15,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.nodes import (
-    COMPUTE,
-    COMPUTING,
-    COPYING,
-    DELAYED,
-    KINDS,
-    MEMORY,
-    TRANSFERRING,
-    Nodes,
-)
+from traceweave.replay.nodes import KINDS, Kind, Nodes, Sort
 from traceweave.replay.path import Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
 from traceweave.replay.steps import Windows, windows
@@ -98,7 +89,7 @@ class Model:
     def unexplained(self) -> float:
         """Return the share of the critical path that is a delay of the device without a cause."""
         total = int(self.path.length.sum())
-        delayed = int(self.path.length[self.path.kind == DELAYED].sum())
+        delayed = int(self.path.length[self.path.kind == Kind.DELAYED].sum())
         return delayed / total if total else 0.0
 
     @cached_property
@@ -241,9 +232,11 @@ def what_of(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str, ...]
     ops = {op: n for n, op in enumerate(names.comm_ops)}
     of_instance = np.array([ops[op] for op in graph.instances["op"].tolist()] + [-1], np.int64)
     instance = nodes.instance[node]
-    is_class = np.isin(nodes.sort[node], (COMPUTE, MEMORY)) & np.isin(kind, (COMPUTING, COPYING))
+    is_class = np.isin(nodes.sort[node], (Sort.COMPUTE, Sort.MEMORY)) & np.isin(
+        kind, (Kind.COMPUTING, Kind.COPYING)
+    )
     of_class = np.where(is_class, nodes.class_[node], -1)
-    of_op = np.where((kind == TRANSFERRING) & (instance >= 0), of_instance[instance], -1)
+    of_op = np.where((kind == Kind.TRANSFERRING) & (instance >= 0), of_instance[instance], -1)
     found = np.where(of_op >= 0, of_op + len(names.classes), of_class)
     return found, (*names.classes, *names.comm_ops)
 

@@ -7,18 +7,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    COMMUNICATION,
-    COMPUTE,
-    FREE,
-    HOST_WAIT,
-    MEMORY,
-    STREAM_WAIT,
-    TRANSFER,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
 
 _TENSOR_PARALLEL = "SELECT group_id FROM groups WHERE role = 'tp'"
 
@@ -48,8 +37,8 @@ def on_own_streams(
         return None
     op = _ops(graph)
     gather, reduction = moved & np.isin(op, _GATHERS), moved & np.isin(op, _REDUCTIONS)
-    begins = moved & (nodes.sort != TRANSFER)
-    ends = moved & (nodes.sort != ARRIVAL)
+    begins = moved & (nodes.sort != Sort.TRANSFER)
+    ends = moved & (nodes.sort != Sort.ARRIVAL)
     call_before, gather_before = _before(ends, first), _before(ends & gather, first)
     kept_before = _before(~moved, first)
 
@@ -57,10 +46,10 @@ def on_own_streams(
     after_call = np.flatnonzero(begins & nodes.follows)
     sends = after_call[~gather[after_call]]
     lag = nodes.lag.astype(np.int64)
-    optimizes = nodes.sort == COMPUTE
+    optimizes = nodes.sort == Sort.COMPUTE
     optimizes &= np.isin(nodes.class_, _numbers(graph.names.classes, "optimizer"))
     steps = np.flatnonzero(optimizes)
-    host = edges.where(edges.kind == HOST_WAIT)
+    host = edges.where(edges.kind == Edge.HOST_WAIT)
     tied = Edges.joined(
         _tied(kept_before, behind, lag),
         _tied(gather_before, behind, np.zeros_like(lag)),
@@ -68,7 +57,7 @@ def on_own_streams(
         _tied(kept_before, sends, lag),
         _tied(_before(ends & reduction, first), steps, np.zeros_like(lag)),
         # what the host waited for is done
-        Edges.of(call_before[host.source], host.target, host.lag, HOST_WAIT).where(
+        Edges.of(call_before[host.source], host.target, host.lag, Edge.HOST_WAIT).where(
             call_before[host.source] >= 0
         ),
     )
@@ -81,8 +70,10 @@ def _moved(graph: Graph, chosen: Flags, first: Ints) -> Flags:
     """Return the nodes of the chosen collectives on chains that have compute too."""
     sort = graph.nodes.sort
     computes = np.zeros(len(sort), bool)
-    computes[first[np.isin(sort, (COMPUTE, MEMORY))]] = True
-    found: Flags = chosen & np.isin(sort, (ARRIVAL, TRANSFER, COMMUNICATION)) & computes[first]
+    computes[first[np.isin(sort, (Sort.COMPUTE, Sort.MEMORY))]] = True
+    found: Flags = (
+        chosen & np.isin(sort, (Sort.ARRIVAL, Sort.TRANSFER, Sort.COMMUNICATION)) & computes[first]
+    )
     return found
 
 
@@ -109,7 +100,7 @@ def _before(which: Flags, first: Ints) -> Ints:
 
 def _tied(before: Ints, target: Ints, lag: Ints) -> Edges:
     target = target[before[target] >= 0]
-    return Edges.of(before[target], target, lag[target], STREAM_WAIT)
+    return Edges.of(before[target], target, lag[target], Edge.STREAM_WAIT)
 
 
 def _numbers(names: tuple[str, ...], name: str) -> list[int]:

@@ -9,34 +9,18 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    BARRIER,
-    CALL,
-    COMMUNICATION,
-    COMPUTE,
-    COMPUTING,
-    COPYING,
-    DELAYED,
-    ENTER,
-    EXIT,
-    FAR,
-    FREE,
-    HELD,
-    LAUNCHING,
-    MEMORY,
-    SYNCING,
-    TRANSFER,
-    TRANSFERRING,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import FAR, FREE, Edges, Kind, Nodes, Sort
 
 _OF_LENGTH = {
-    COMPUTE: COMPUTING, MEMORY: COPYING, COMMUNICATION: TRANSFERRING, TRANSFER: TRANSFERRING,
-    CALL: LAUNCHING, ENTER: LAUNCHING, EXIT: SYNCING,
-}  # fmt: skip
-_ON_HOST = (CALL, ENTER, EXIT)
+    Sort.COMPUTE: Kind.COMPUTING,
+    Sort.MEMORY: Kind.COPYING,
+    Sort.COMMUNICATION: Kind.TRANSFERRING,
+    Sort.TRANSFER: Kind.TRANSFERRING,
+    Sort.CALL: Kind.LAUNCHING,
+    Sort.ENTER: Kind.LAUNCHING,
+    Sort.EXIT: Kind.SYNCING,
+}
+_ON_HOST = (Sort.CALL, Sort.ENTER, Sort.EXIT)
 
 BLOCK = 1 << 20
 """Nodes that are looked at together."""
@@ -62,9 +46,9 @@ class Path:
 
 def of_length(nodes: Nodes, chosen: Ints) -> Ints:
     """Return what the lengths of some nodes are spent on."""
-    kinds = np.array([_OF_LENGTH.get(s, DELAYED) for s in range(BARRIER + 1)])
+    kinds = np.array([_OF_LENGTH.get(s, Kind.DELAYED) for s in range(Sort.BARRIER + 1)])
     by = nodes.call_by[chosen].astype(np.int64)
-    return np.where(by >= 0, HELD + by, kinds[nodes.sort[chosen]])
+    return np.where(by >= 0, Kind.HELD + by, kinds[nodes.sort[chosen]])
 
 
 def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -73,15 +57,15 @@ def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     A delay of the device is nobody's own time, nor is waiting for members.
     """
     nodes = graph.nodes
-    works = node[(nodes.sort[node] != BARRIER) & (nodes.sort[node] != ARRIVAL)]
+    works = node[(nodes.sort[node] != Sort.BARRIER) & (nodes.sort[node] != Sort.ARRIVAL)]
     yield works, of_length(nodes, works), nodes.length[works]
-    host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != BARRIER)]
+    host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != Sort.BARRIER)]
     # that of what follows nothing is its date
     host = host[nodes.depends(host)]
     held = nodes.held[host].astype(np.int64)
     by = nodes.held_by[host]
-    yield host[by >= 0], HELD + by[by >= 0].astype(np.int64), held[by >= 0]
-    yield host, np.full(len(host), LAUNCHING), np.maximum(nodes.delay[host] - held, 0)
+    yield host[by >= 0], Kind.HELD + by[by >= 0].astype(np.int64), held[by >= 0]
+    yield host, np.full(len(host), Kind.LAUNCHING), np.maximum(nodes.delay[host] - held, 0)
 
 
 def _is_on_host(graph: Graph, sort: Ints) -> Flags:
@@ -103,7 +87,7 @@ def _last_op(nodes: Nodes) -> tuple[int, int]:
     # in blocks: of all nodes at once these are gigabytes
     for begin in range(0, len(nodes), BLOCK):
         block = slice(begin, begin + BLOCK)
-        ran, starts = nodes.sort[block] < CALL, nodes.start[block]
+        ran, starts = nodes.sort[block] < Sort.CALL, nodes.start[block]
         ends = np.where(ran, starts + nodes.length[block], -FAR)
         place = int(ends.argmax())
         if ends[place] > latest:
@@ -115,7 +99,7 @@ def _last_op(nodes: Nodes) -> tuple[int, int]:
 def _recorded(path: Path, first_ns: int) -> Path:
     """Leave out of delays of the device what lies before it ran anything: it did what was launched
     before the recording began, which is in no window."""
-    before = np.where(path.kind == DELAYED, np.maximum(first_ns - path.begin, 0), 0)
+    before = np.where(path.kind == Kind.DELAYED, np.maximum(first_ns - path.begin, 0), 0)
     cut = np.minimum(before, np.maximum(path.length, 0))
     kept = (cut < path.length) | (cut == 0)  # where clocks let the path go back, length is negative
     begin, length = (path.begin + cut)[kept], (path.length - cut)[kept]
@@ -169,12 +153,12 @@ def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> 
     since = np.where(since == -FAR, start, since)
     delay = np.minimum(nodes.delay[way], start - since)
     held = np.minimum(nodes.held[way], np.maximum(delay, 0))
-    waited = np.where(on_host, LAUNCHING, DELAYED)
+    waited = np.where(on_host, Kind.LAUNCHING, Kind.DELAYED)
     launched = np.append(False, left[:-1])
     kinds = np.stack(
         [
-            np.where(launched, LAUNCHING, waited),
-            HELD + nodes.held_by[way].astype(np.int64),
+            np.where(launched, Kind.LAUNCHING, waited),
+            Kind.HELD + nodes.held_by[way].astype(np.int64),
             waited,
             of_length(nodes, way),
         ],

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import FREE, HOST_WAIT, STREAM_WAIT, TRANSFER, Edges, Nodes
+from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
 
 
 def prefetched(
@@ -18,7 +18,7 @@ def prefetched(
     The unit of a gather begins where the work that waits for it does. Gathers of a rank and group
     still follow each other, and the first ones of the recording stay where they are.
     """
-    transfer = np.flatnonzero(chosen & (graph.nodes.sort == TRANSFER))
+    transfer = np.flatnonzero(chosen & (graph.nodes.sort == Sort.TRANSFER))
     unit = _units(graph, transfer)
     arrival, begin = [], []
     for gathers in _of_groups(graph, transfer):
@@ -33,13 +33,13 @@ def prefetched(
     lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
     launch[freed], delay[freed] = -1, 0
     lag[freed] = np.where(lag[freed] > FREE, 0, FREE)
-    kept = ~(np.isin(edges.target, freed) & (edges.kind == STREAM_WAIT))
+    kept = ~(np.isin(edges.target, freed) & (edges.kind == Edge.STREAM_WAIT))
     if graph.has_gpu:
         # what the unit's first work follows is done when the unit begins
-        begun = Edges.of(waits - 1, freed, np.zeros_like(freed), STREAM_WAIT)
+        begun = Edges.of(waits - 1, freed, np.zeros_like(freed), Edge.STREAM_WAIT)
     else:
         # the thread that computes asks for it, when the unit's own gather is there
-        begun = Edges.of(waits, freed, -nodes.length[waits].astype(np.int64), HOST_WAIT)
+        begun = Edges.of(waits, freed, -nodes.length[waits].astype(np.int64), Edge.HOST_WAIT)
     return nodes.with_(lag=lag, launch=launch, delay=delay), Edges.joined(edges.where(kept), begun)
 
 
@@ -48,7 +48,7 @@ def _units(graph: Graph, transfer: Ints) -> Ints:
     for it and follows something."""
     nodes, edges = graph.nodes, graph.edges
     unit = np.full(len(nodes), -1)
-    of_compute = STREAM_WAIT if graph.has_gpu else HOST_WAIT
+    of_compute = Edge.STREAM_WAIT if graph.has_gpu else Edge.HOST_WAIT
     waits = (edges.kind == of_compute) & np.isin(edges.source, transfer)
     waits &= nodes.follows[edges.target] & (nodes.chain[edges.source] != nodes.chain[edges.target])
     source, target = edges.source[waits], edges.target[waits]

@@ -6,7 +6,7 @@ import numpy as np
 
 from traceweave.arrays import Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, TRANSFER
+from traceweave.replay.nodes import Sort
 
 _FACTS = (
     *("ops", "launched", "stream_waits", "inferred_waits", "wait_calls", "host_waits"),
@@ -29,7 +29,7 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
     for part, where in graph.of_ranks():
         mine = np.arange(where.start, where.stop)
         sort = nodes.sort[mine]
-        ops = mine[sort < CALL]
+        ops = mine[sort < Sort.CALL]
         dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
         lone = int(np.isin(graph.lone, mine).sum())
         row = {
@@ -53,10 +53,10 @@ def quality(graph: Graph, path_unexplained: float) -> dict[str, list[object]]:
 def _unexplained(graph: Graph, ops: Ints) -> int:
     """Return for how long nothing ran while an op was delayed by nothing known."""
     nodes = graph.nodes
-    ops = ops[nodes.sort[ops] != TRANSFER]
+    ops = ops[nodes.sort[ops] != Sort.TRANSFER]
     order = np.argsort(nodes.start[ops], kind="stable")
     ops = ops[order]
-    member = nodes.sort[ops] == ARRIVAL
+    member = nodes.sort[ops] == Sort.ARRIVAL
     last = np.where(member, ops + 1, ops)
     end = nodes.start[last] + nodes.length[last]
     free = np.concatenate([[nodes.start[ops[0]]], np.maximum.accumulate(end)[:-1]])

@@ -9,29 +9,11 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay import device, full_queues, host
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    CALL,
-    COMMUNICATION,
-    COMPUTE,
-    EDGE_KINDS,
-    ENTER,
-    EXIT,
-    FREE,
-    FULL_QUEUE,
-    HANDOVER,
-    HOST_WAIT,
-    MEMORY,
-    STREAM_WAIT,
-    TRANSFER,
-    Edges,
-    Nodes,
-    joined,
-)
+from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge, Edges, Nodes, Sort, joined
 from traceweave.replay.rows import NONE, Columns, RankRows, positions, sorted_by
 from traceweave.replay.streams import Streams, order_streams, records
 
-CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
+CATEGORIES = np.array([Sort.COMPUTE, Sort.COMMUNICATION, Sort.MEMORY])
 """Sorts of nodes by the category of an op."""
 
 
@@ -103,7 +85,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
     threads = host.threads(calls, streams, copies, room)
     op, call, contradicted = host.device_waits(threads, found, streams, let_by, device.CLOCKS_NS)
-    dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
+    dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
     before, after = host.handovers(threads.own, rows.operators)
 
     arrives, sends, instance = _parts(rows.collectives, gpu)
@@ -114,14 +96,14 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     early = np.minimum(gpu["start_ns"][waits.target] - gpu["end_ns"][waits.source], 0)
     soon = np.minimum(threads.own["end_ns"][call] - gpu["end_ns"][op], 0)
     edges = Edges.joined(
-        Edges.of(ops.last[waits.source], ops.first[waits.target], early, STREAM_WAIT),
+        Edges.of(ops.last[waits.source], ops.first[waits.target], early, Edge.STREAM_WAIT),
         Edges(
             ops.last[op],
             own.last[call],
             soon,
-            np.where(threads.queued[call], FULL_QUEUE, HOST_WAIT),
+            np.where(threads.queued[call], Edge.FULL_QUEUE, Edge.HOST_WAIT),
         ),
-        Edges.of(own.last[before], own.first[after], np.zeros_like(before), HANDOVER),
+        Edges.of(own.last[before], own.first[after], np.zeros_like(before), Edge.HANDOVER),
     )
     launch = _launches(gpu, threads, order.launched)
     launches = np.where(threads.queued, own.last, own.first)
@@ -169,7 +151,9 @@ def _on_device(
 ) -> Nodes:
     second, of = ops.second, ops.of
     two = ops.two[of]
-    sort = np.where(two, np.where(second, TRANSFER, ARRIVAL), CATEGORIES[gpu["category"]][of])
+    sort = np.where(
+        two, np.where(second, Sort.TRANSFER, Sort.ARRIVAL), CATEGORIES[gpu["category"]][of]
+    )
     launched = (launch[of] >= 0) & ~second
     return Nodes.of(
         rank,
@@ -207,7 +191,9 @@ def _on_host(
         rows.rank,
         start,
         chain=calls["chain"][of],
-        sort=np.where(two & ~second, ENTER, np.where(two & ~threads.queued[of], EXIT, CALL)),
+        sort=np.where(
+            two & ~second, Sort.ENTER, np.where(two & ~threads.queued[of], Sort.EXIT, Sort.CALL)
+        ),
         length=end - start,
         lag=np.where(second | ~leads[of], 0, FREE),
         held=np.where(second, 0, held[of]),
@@ -258,9 +244,9 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
             parts.last[source],
             target,
             np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0),
-            HOST_WAIT,
+            Edge.HOST_WAIT,
         ),
-        Edges.of(before, after, np.zeros_like(before), HANDOVER),
+        Edges.of(before, after, np.zeros_like(before), Edge.HANDOVER),
     )
     facts = Counter(
         ops=ops + len(member),
@@ -370,7 +356,7 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
         rows.rank,
         cpu["start_ns"],
         chain=cpu["chain"],
-        sort=np.where(cpu["asks"] > 0, CALL, COMPUTE),
+        sort=np.where(cpu["asks"] > 0, Sort.CALL, Sort.COMPUTE),
         length=cpu["end_ns"] - cpu["start_ns"],
         lag=np.where(leads, FREE, 0),
         held=held,
@@ -399,7 +385,7 @@ def _host_collectives(
         rank,
         comm["start_ns"][of],
         chain=comm["chain"][of] + (1 << 62),
-        sort=np.where(two, np.where(second, TRANSFER, ARRIVAL), COMMUNICATION),
+        sort=np.where(two, np.where(second, Sort.TRANSFER, Sort.ARRIVAL), Sort.COMMUNICATION),
         length=np.where(two & ~second, 0, (comm["end_ns"] - comm["start_ns"])[of]),
         lag=np.where(second, 0, lag[of]),
         launch=np.where(second, -1, launch[of]),

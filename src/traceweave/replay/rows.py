@@ -80,12 +80,16 @@ FROM (
 WHERE sort IS NOT NULL
 """
 
-LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
-"""Sorts of calls: what launches, what makes its thread wait for what, the two that order streams,
-what launches once there is room in the queue, what orders streams while a collective is asked
-for: NCCL's own streams, or the one of the collective after its input, no other after it, and what
-frees memory: it waits for the device, unless it returned before what was launched before it ended.
-"""
+
+class Call:
+    """Sorts of calls: what launches, what makes its thread wait for what, the two that order
+    streams, what launches once there is room in the queue, what orders streams while a collective
+    is asked for (NCCL's own streams, or the one of the collective after its input, no other after
+    it), and what frees memory: it waits for the device, unless it returned before what was launched
+    before it ended."""
+
+    LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
+
 
 COMPUTES, COMMUNICATES, COPIES = range(3)
 """Categories of ops; what sets memory copies too."""
@@ -152,7 +156,7 @@ inner_waits AS (
 )
 SELECT
     h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
-    c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {INNER} END AS sort,
+    c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {Call.INNER} END AS sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation,
     h.start_local_ns AS own_start_ns, h.start_local_ns + h.duration_ns AS own_end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)

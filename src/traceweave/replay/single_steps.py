@@ -10,7 +10,7 @@ from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
 from traceweave.replay.engine import Lengths, runs_of, times
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL, FREE, HANDOVER, Edges, Nodes
+from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
 
 
 class Steps:
@@ -23,12 +23,12 @@ class Steps:
         first = self._runs.first
         self.rank = positions(graph, nodes.rank[first])
         """Of each run, as a position; -1 of barriers, which take no time."""
-        self.ops = np.flatnonzero((step >= 0) & (nodes.sort < CALL))
+        self.ops = np.flatnonzero((step >= 0) & (nodes.sort < Sort.CALL))
         """Nodes whose lengths count."""
         self.length = nodes.length[self.ops]
         """Theirs, as measured."""
         self._run = self._runs.of[self.ops]
-        on_device = np.flatnonzero((step[first] >= 0) & (nodes.sort[first] < CALL))
+        on_device = np.flatnonzero((step[first] >= 0) & (nodes.sort[first] < Sort.CALL))
         self._by_step = on_device[np.argsort(step[first[on_device]], kind="stable")]
         self.steps, self._begins = np.unique(step[first[self._by_step]], return_index=True)
 
@@ -59,9 +59,9 @@ def steps_of(graph: Graph) -> Ints:
     """Return the step of each node; that of collectives is that of a member."""
     nodes = graph.nodes
     step = nodes.step.astype(np.int64)
-    barriers = np.flatnonzero(nodes.sort == BARRIER)
+    barriers = np.flatnonzero(nodes.sort == Sort.BARRIER)
     latest = np.full(len(graph.instances["number"]), -1)
-    arrival = np.flatnonzero(nodes.sort == ARRIVAL)
+    arrival = np.flatnonzero(nodes.sort == Sort.ARRIVAL)
     np.maximum.at(latest, nodes.instance[arrival], step[arrival])
     step[barriers] = latest[nodes.instance[barriers]]
     return step
@@ -82,4 +82,4 @@ def apart(graph: Graph, step: Ints) -> tuple[Nodes, Edges]:
     asks = asks[same[asks]]
     source, target = np.append(source, asks - 1), np.append(target, asks)
     nothing = np.zeros(len(source), np.int64)
-    return nodes.with_(lag=lag, launch=launch), Edges.of(source, target, nothing, HANDOVER)
+    return nodes.with_(lag=lag, launch=launch), Edges.of(source, target, nothing, Edge.HANDOVER)

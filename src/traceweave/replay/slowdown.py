@@ -18,7 +18,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, COMMUNICATION, COMPUTE, MEMORY, TRANSFER
+from traceweave.replay.nodes import Sort
 from traceweave.replay.single_steps import Steps, positions
 
 LEAST = 1.03
@@ -63,13 +63,13 @@ class _Ops:
         self._of = graph.instances
         self.measured = steps.length
         sort = nodes.sort[steps.ops]
-        self._computes = np.flatnonzero((sort == COMPUTE) | (sort == MEMORY))
-        self._moves = np.flatnonzero((sort == TRANSFER) | (sort == COMMUNICATION))
+        self._computes = np.flatnonzero((sort == Sort.COMPUTE) | (sort == Sort.MEMORY))
+        self._moves = np.flatnonzero((sort == Sort.TRANSFER) | (sort == Sort.COMMUNICATION))
         computes = steps.ops[self._computes]
         self._name, self._class = nodes.name[computes], nodes.class_[computes]
         self._instance = nodes.instance[steps.ops[self._moves]]
         self._moved_by = nodes.name[steps.ops[self._moves]]
-        self._is_send = sort[self._moves] == COMMUNICATION
+        self._is_send = sort[self._moves] == Sort.COMMUNICATION
 
     def ideal(self) -> Ints:
         """Return the lengths of all ops in an ideal step."""
@@ -203,7 +203,7 @@ def places_of(graph: Graph) -> Places:
     count = len(graph.ranks)
     pipeline = np.arange(count)
     nodes = graph.nodes
-    arrival = np.flatnonzero(nodes.sort == ARRIVAL)
+    arrival = np.flatnonzero(nodes.sort == Sort.ARRIVAL)
     rank = positions(graph, nodes.rank[arrival])
     instance = nodes.instance[arrival]
     message = graph.instances["is_staged"][instance] > 0

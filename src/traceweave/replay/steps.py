@@ -10,7 +10,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.host import begins_here
-from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes, joined
+from traceweave.replay.nodes import Nodes, Sort, joined
 from traceweave.replay.rank_graph import RankGraph
 
 WHOLE = -1
@@ -198,7 +198,7 @@ def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     next_begin = np.append(begin[1:], -1)[: len(known)]
     begins, ends = _starts(begin), _starts(np.where(follows, next_begin, -1))
     ended = np.flatnonzero(~follows)
-    ops = np.flatnonzero((nodes.sort[mine] < CALL) & np.isin(nodes.step[mine], step[ended]))
+    ops = np.flatnonzero((nodes.sort[mine] < Sort.CALL) & np.isin(nodes.step[mine], step[ended]))
     of_last = ops + mine.start
     last_of = ended[np.searchsorted(step[ended], nodes.step[of_last])]
     if len(known) == 1 and begins_here(part.steps):
@@ -229,10 +229,10 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     nodes = graph.nodes
     sort = nodes.sort[mine]
     if graph.has_gpu:
-        on_host = (sort == CALL) | (sort == EXIT)
+        on_host = (sort == Sort.CALL) | (sort == Sort.EXIT)
     else:
         # other threads than the one with most operators serve collectives
-        chain, works = nodes.chain[mine], np.isin(sort, (COMPUTE, CALL))
+        chain, works = nodes.chain[mine], np.isin(sort, (Sort.COMPUTE, Sort.CALL))
         threads, count = np.unique(chain[works], return_counts=True)
         on_host = works & (chain == threads[np.argmax(count)])
     host = np.flatnonzero(on_host) + mine.start
@@ -255,7 +255,7 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
 
 def _whole(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
     """The whole recording of a rank, from its first op to its last."""
-    ops = np.flatnonzero(graph.nodes.sort[mine] < CALL) + mine.start
+    ops = np.flatnonzero(graph.nodes.sort[mine] < Sort.CALL) + mine.start
     begin = ops[[np.argmin(graph.nodes.start[ops])]]
     whole = np.array([WHOLE])
     return _OfRank(whole, _starts(begin), _starts(np.array([-1])), ops, np.zeros_like(ops))

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import COMPUTES, INNER, NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.rows import COMPUTES, NONE, Call, Columns, positions
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
@@ -145,8 +145,10 @@ def records(recorded: Columns, calls: Columns, streams: Streams) -> Records:
     at = positions(calls["correlation"], recorded["record"])
     at = np.where(recorded["record"] >= 0, at, -1)
     # nsys: a record and a wait share the event, and the last record before the wait counts
-    marks = np.flatnonzero((recorded["sort"] == RECORD) & (recorded["event"] >= 0) & (call >= 0))
-    asks = np.flatnonzero((recorded["sort"] != RECORD) & (recorded["event"] >= 0) & (at < 0))
+    marks = np.flatnonzero(
+        (recorded["sort"] == Call.RECORD) & (recorded["event"] >= 0) & (call >= 0)
+    )
+    asks = np.flatnonzero((recorded["sort"] != Call.RECORD) & (recorded["event"] >= 0) & (at < 0))
     if len(marks) and len(asks):
         key = np.stack([recorded["event"], np.where(call >= 0, calls["start_ns"][call], NONE)])
         order = marks[np.lexsort(key[::-1, marks])]
@@ -173,7 +175,7 @@ def _last_not_after(keys: Ints, asked: Ints) -> Ints:
 
 def recorded_waits(found: Records, calls: Columns, streams: Streams) -> tuple[Waits, Ints]:
     """Return the waits between streams that the profiler recorded, and the calls they cover."""
-    known = (found.sort == WAIT) & (found.call >= 0)
+    known = (found.sort == Call.WAIT) & (found.call >= 0)
     known &= (found.stream >= 0) & (found.source >= 0) & (found.recorded >= 0)
     call, marked = found.call[known], found.recorded[known]
     target = streams.pick(found.stream[known], calls["start_ns"][call], after=True)
@@ -184,7 +186,7 @@ def recorded_waits(found: Records, calls: Columns, streams: Streams) -> tuple[Wa
 
 def order_streams(calls: Columns) -> Flags:
     """Return which calls let a stream wait."""
-    found: Flags = np.isin(calls["sort"], (WAIT, INNER))
+    found: Flags = np.isin(calls["sort"], (Call.WAIT, Call.INNER))
     return found
 
 
@@ -220,7 +222,7 @@ def ordered_waits(calls: Columns, covered: Ints, streams: Streams) -> Waits:
     source = streams.last_before(main, at[waits[for_side]])
     there = source >= 0
     to_side = Waits(source[there], target[there])
-    for_main = ~for_side & (calls["sort"][waits] == WAIT)
+    for_main = ~for_side & (calls["sort"][waits] == Call.WAIT)
     return Waits.joined(to_side, _for_main(at[waits[for_main]], streams))
 
 

@@ -15,7 +15,7 @@ from traceweave.errors import QueryError
 from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
 from traceweave.replay.model import Model, what_of
-from traceweave.replay.nodes import DELAYED, KINDS, TRANSFERRING
+from traceweave.replay.nodes import KINDS, Kind
 from traceweave.replay.path import spent
 from traceweave.replay.quality import quality
 from traceweave.replay.slowdown import Row, slowdowns
@@ -196,7 +196,7 @@ def _totals(con: duckdb.DuckDBPyConnection, model: Model, rows: Ints) -> Columns
     with registered(con, {**_named(*rows), "place": np.arange(rows.shape[1])}) as read:
         found = con.execute(_TOTALS.format(rows=read), [len(graph.ranks)]).fetchnumpy()
     con.execute("DROP TABLE tw_spent")
-    return {name: np.ma.masked_array(of, rows[2] == DELAYED) for name, of in found.items()}
+    return {name: np.ma.masked_array(of, rows[2] == Kind.DELAYED) for name, of in found.items()}
 
 
 _KEYS = ("step BIGINT", "rank BIGINT", "kind BIGINT", "what BIGINT", "group_id BIGINT")
@@ -221,7 +221,7 @@ GROUP BY r.place ORDER BY r.place
 def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
     instance = model.graph.nodes.instance[node]
     group = np.append(model.graph.instances["group_id"], -1)
-    return np.where((kind == TRANSFERRING) & (instance >= 0), group[instance], -1)
+    return np.where((kind == Kind.TRANSFERRING) & (instance >= 0), group[instance], -1)
 
 
 def _change_rows(model: Model) -> Columns:
