@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
+from traceweave.replay.lookups import Union
 from traceweave.replay.rows import together
-from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns, registered
 from traceweave.vocabulary import script
 

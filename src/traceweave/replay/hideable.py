@@ -19,10 +19,9 @@ import pyarrow as pa
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
+from traceweave.replay.lookups import Union, positions
 from traceweave.replay.nodes import FAR, Edge, Kind, Sort
 from traceweave.replay.path import critical_path
-from traceweave.replay.rows import positions
-from traceweave.replay.unions import Union
 from traceweave.store.rows import Columns
 
 _COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")

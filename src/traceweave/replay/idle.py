@@ -6,8 +6,8 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
+from traceweave.replay.lookups import Union
 from traceweave.replay.nodes import Nodes, Sort
-from traceweave.replay.unions import Union
 
 
 class Idle:

@@ -84,6 +84,11 @@ def joined(*parts: T) -> T:
     return type(parts[0])(*map(np.concatenate, columns))
 
 
+def part_of(whole: T, which: Flags | Ints) -> T:
+    """Return some rows of columns, the same numbers kept."""
+    return type(whole)(*(getattr(whole, f.name)[which] for f in fields(whole)))
+
+
 @dataclass(frozen=True)
 class Edges:
     """Edges that follow from neither order nor launch: by node numbers, with least distances."""
@@ -106,7 +111,7 @@ class Edges:
 
     def where(self, kept: Flags | Ints) -> Self:
         """Return some of the edges."""
-        return type(self)(*(getattr(self, f.name)[kept] for f in fields(self)))
+        return part_of(self, kept)
 
     def __len__(self) -> int:
         return len(self.source)

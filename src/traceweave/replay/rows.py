@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.replay.nodes import HOLDS
 from traceweave.store.database import asked_of
 from traceweave.vocabulary import script
@@ -107,6 +107,7 @@ SELECT
     o.start_ns, o.end_ns, n.name_id, c.class_id,
     {CATEGORY.format("o")} AS category, coalesce(o.copy_kind = 'HtoD', FALSE) AS from_host,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
+    coalesce(o.correlation, -1) AS correlation,
     coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns,
     (hash(o.launch_pid, o.launch_tid) >> 1)::BIGINT AS thread,
     coalesce(o.launch_start_local_ns + o.launch_duration_ns, {{none}}) AS launched_ns,
@@ -347,7 +348,6 @@ class Tables:
         where = _NSYS_SAYS if self._any("ranks WHERE format = 'nsys'") else "name"
         self._pageable = _PAGEABLE.replace("{where}", where)
         self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
-        self._empty: dict[str, Columns] = {}
         self.names = Names(
             self._texts("tw_replay_names", "name", "name_id"),
             self._texts("tw_replay_classes", "class", "class_id"),
@@ -415,20 +415,14 @@ class Tables:
             "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
             "steps": (_STEPS, True),
         }  # fmt: skip
-        read = {
-            name: sorted_by(self._columns(query, first=first, last=last), "rank")
-            if is_wanted and (not only or name in only)
-            else self._without_rows(query)
-            for name, (query, is_wanted) in wanted.items()
-        }
+        read = {}
+        for name, (query, is_wanted) in wanted.items():
+            rows = "" if is_wanted and (not only or name in only) else "LIMIT 0"
+            found = self._columns(f"{query} {rows}", first=first, last=last)
+            read[name] = sorted_by(found, "rank")
         return lambda rank, tick: RankRows(
             rank, tick, **{name: of_rank(columns, rank) for name, columns in read.items()}
         )
-
-    def _without_rows(self, query: str) -> Columns:
-        if query not in self._empty:
-            self._empty[query] = self._columns(f"{query} LIMIT 0", first=-1, last=-1)
-        return self._empty[query]
 
 
 def together(ranks: list[T], nodes: int) -> list[list[T]]:
@@ -442,7 +436,12 @@ def together(ranks: list[T], nodes: int) -> list[list[T]]:
 def of_rank(columns: Columns, rank: int) -> Columns:
     """Return the rows of a rank of columns that are sorted by rank."""
     begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
-    return {key: column[begin:end] for key, column in columns.items()}
+    return where(columns, slice(begin, end))
+
+
+def where(columns: Columns, which: Ints | Flags | slice) -> Columns:
+    """Return some rows of columns."""
+    return {name: column[which] for name, column in columns.items()}
 
 
 def sorted_by(columns: Columns, *keys: str) -> Columns:
@@ -450,14 +449,4 @@ def sorted_by(columns: Columns, *keys: str) -> Columns:
     order = np.lexsort([columns[key] for key in reversed(keys)])
     if np.all(order[1:] > order[:-1]):
         return columns
-    return {name: column[order] for name, column in columns.items()}
-
-
-def positions(keys: Ints, wanted: Ints) -> Ints:
-    """Return where each of `wanted` is among `keys`, -1 for nowhere."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[place]
-    return np.where(keys[found] == wanted, found, -1)
+    return where(columns, order)

@@ -13,7 +13,7 @@ from tests.marks import first_at_once
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import graph_of
 from traceweave.replay.nodes import Sort
-from traceweave.replay.single_steps import Steps, apart, steps_of
+from traceweave.replay.slowdown import Steps, apart, steps_of
 
 
 @first_at_once()
