@@ -17,7 +17,7 @@ from traceweave.replay.buckets import calling, rebucketed, without_calling
 from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
-from traceweave.replay.latencies import latencies
+from traceweave.replay.latencies import effective_bytes, latencies
 from traceweave.replay.likeness import Likeness
 from traceweave.replay.lookups import Union, positions
 from traceweave.replay.moves import on_own_streams, overlapped, prefetched
@@ -104,7 +104,7 @@ class Changer:
                 scenario, "no wait of a collective for another stream is known"
             )
         if scenario.bucket_mb is not None:
-            alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
+            most, alpha = scenario.bucket_mb * 1e6, latencies(self.graph, nodes.length)
             nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
             moved = prefetched(self.graph, nodes, edges, selected, scenario.prefetch)
@@ -125,23 +125,21 @@ class Changer:
         """Return why a collective operation that was recorded is not selected; '' if it was not."""
         # to its end: DuckDB registers nothing while a result is open
         ((calls,),) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchall()
-        if not calls:
-            return ""
-        return (
+        because = (
             f"of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
             " so that their waiting and transfer are not known"
         )
+        return because if calls else ""
 
     def _is_of(self, kind: str, column: str) -> Flags:
         """Return of which nodes a column is that kind of time: what launching is to one, the loader
         or the allocator is to another."""
         nodes = self.graph.nodes
-        if column == "launch_lag":
-            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
-        else:
-            by = nodes.held_by if column == "held" else nodes.call_by
         if column == "delay":
             return np.ones(len(nodes), bool)
+        by = nodes.held_by if column == "held" else nodes.call_by
+        if column == "launch_lag":
+            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
         own: Flags = by == (HOLDS.index(kind) if kind in HOLDS else -1)
         return own
 
@@ -335,23 +333,13 @@ class Changer:
         Bandwidth is the bus bandwidth of nccl-tests. What is not given stays as a line through the
         medians by size has it.
         """
-        nodes, of = self.graph.nodes, self.graph.instances
-        instance = nodes.instance
-        size = np.maximum(of["bytes"], 0) * of["factor"]
-        alpha = self._alpha(old)
-        at = instance[chosen]
-        unknown = of["bytes"][at] < 0
-        least = alpha[at] if s.alpha_us is None else np.full(len(at), s.alpha_us * 1000)
-        kept = np.maximum(old[chosen] - alpha[at], 0)
-        moved = kept if s.gbps is None else size[at] / s.gbps
-        return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
-
-    def _alpha(self, old: Ints) -> Floats:
-        """Return the latency of each instance, ns."""
-        nodes, of = self.graph.nodes, self.graph.instances
-        whole = (nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0)
-        size = np.maximum(of["bytes"], 0) * of["factor"]
-        return latencies(of["size"], size, nodes.instance[whole], old[whole])
+        at = self.graph.nodes.instance[chosen]
+        alpha, old = latencies(self.graph, old)[at], old[chosen]
+        least = alpha if s.alpha_us is None else s.alpha_us * 1000
+        kept = np.maximum(old - alpha, 0)
+        moved = kept if s.gbps is None else effective_bytes(self.graph)[at] / s.gbps
+        known = self.graph.instances["bytes"][at] >= 0
+        return np.where(known, np.rint(least + moved), old).astype(np.int64)
 
 
 def _nothing(scenario: Scenario, why: str) -> NoReturn:

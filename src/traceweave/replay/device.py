@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.lookups import leads, positions, stretches
+from traceweave.replay.lookups import leads, stretches
 from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge
 from traceweave.replay.rows import COPIES, NONE, Columns, where
 from traceweave.replay.streams import (
@@ -168,9 +168,9 @@ def _behind_copies(gpu: Columns, calls: Columns, copies: Ints) -> Ints:
     """Return by op the copy during which it was launched, by a call that returned right after the
     one of another thread which that held up; -1: none."""
     found = np.full(len(gpu["op_id"]), -1)
-    call = positions(calls["op_id"], gpu["launch"])
+    call = gpu["call"]
     called, returned, chain = (calls[name] for name in ("start_ns", "end_ns", "chain"))
-    others = (call >= 0) & (gpu["launch"] >= 0) & (gpu["call_ns"] > PROMPT_NS)
+    others = (call >= 0) & (gpu["call_ns"] > PROMPT_NS)
     others[copies] = False
     op, copy = np.flatnonzero(others), copies[np.argsort(returned[call[copies]])]
     last = np.searchsorted(returned[call[copy]], returned[call[op]], "right") - 1

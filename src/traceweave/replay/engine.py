@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -115,24 +116,21 @@ def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
     start = np.empty(len(nodes), np.int64)
     for block in nodes.blocks():
-        of, shape = runs.of[block], _shape(nodes, runs, block)
-        np.maximum(
-            begun[of] + shape.after_begin, launched[of] + shape.after_launch, out=start[block]
-        )
+        of, since = runs.of[block], _since(nodes, runs, block)
+        np.maximum(begun[of] + since.begin, launched[of] + since.launch, out=start[block])
     return start
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """When each node of a rank starts at the earliest."""
+class Since(NamedTuple):
+    """How long after what a run depends on each node starts at the earliest, or the run ends."""
 
-    after_begin: Ints
+    begin: Ints
     """Since its run may begin."""
-    after_launch: Ints
+    launch: Ints
     """Since the run that launches it began; NEVER if none does."""
 
 
-def _shape(nodes: Nodes, runs: Runs, block: slice) -> _Shape:
+def _since(nodes: Nodes, runs: Runs, block: slice) -> Since:
     # what a rank's ops take is summed up twice, which is less than to keep it
     of, delay = runs.of[block], nodes.delay[block]
     first = np.flatnonzero(np.diff(of, prepend=-1))
@@ -153,8 +151,7 @@ def _shape(nodes: Nodes, runs: Runs, block: slice) -> _Shape:
         + delay[launched]
         - along[launched]
     )
-    after_launch = np.maximum(_running_maxima(earliest, number) + along, NEVER)
-    return _Shape(after_begin, after_launch)
+    return Since(after_begin, np.maximum(_running_maxima(earliest, number) + along, NEVER))
 
 
 def _running_maxima(values: Ints, run: Ints) -> Ints:
@@ -172,10 +169,10 @@ BLOCK = 1 << 20
 """Runs whose maxima are taken at a time."""
 
 
-def times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
+def times(nodes: Nodes, runs: Runs, of: Since) -> tuple[Ints, Ints]:
     """Return when each run may begin, the latest of what it depends on, the delay left out; and
     when its last node ends, given the lengths of the runs."""
-    ends, launched_ends = of.since_begin.tolist(), of.since_launch.tolist()
+    ends, launched_ends = of.begin.tolist(), of.launch.tolist()
     follows = (nodes.lag[runs.first] > FREE).tolist()
     chain_lag = nodes.lag[runs.first].tolist()
     launched_by = runs.launched_by.tolist()
@@ -202,27 +199,17 @@ def times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
     return np.array(begun, np.int64), np.array(end, np.int64)
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """When the last node of each run ends."""
-
-    since_begin: Ints
-    """Since the run may begin."""
-    since_launch: Ints
-    """Since the run that launches it began."""
-
-
-def lengths(nodes: Nodes, runs: Runs) -> Lengths:
-    """Return the lengths of all runs."""
+def lengths(nodes: Nodes, runs: Runs) -> Since:
+    """Return when the last node of each run ends."""
     last = np.append(runs.first[1:], len(nodes)) - 1
-    since_begin, since_launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
+    begin, launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
     for block in nodes.blocks():
-        shape = _shape(nodes, runs, block)
+        since = _since(nodes, runs, block)
         mine = slice(int(runs.of[block.start]), int(runs.of[block.stop - 1]) + 1)
         at = last[mine] - block.start
-        since_begin[mine] = shape.after_begin[at] + nodes.length[last[mine]]
-        since_launch[mine] = shape.after_launch[at] + nodes.length[last[mine]]
-    return Lengths(since_begin, since_launch)
+        begin[mine] = since.begin[at] + nodes.length[last[mine]]
+        launch[mine] = since.launch[at] + nodes.length[last[mine]]
+    return Since(begin, launch)
 
 
 def slack(nodes: Nodes, edges: Edges) -> Ints:

@@ -138,7 +138,7 @@ def _edges(rows: RankRows, ops: Columns) -> Ints:
     if not len(gpu["op_id"]):
         return NO_WAITS
     calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
-    streams = Streams(gpu)
+    streams = Streams({**gpu, "call": positions(calls["op_id"], gpu["launch"])})
     found = records(rows.recorded, calls, streams)
     told, _, _ = told_waits(found, calls, streams, rows.tick if rows.tick > 1 else 0)
     edges = positions(ops["op_id"], gpu["op_id"])[told]

@@ -46,7 +46,6 @@ def hideable_calls(
     no rows where the run is not replayed: `operations` are more than the parameter `replay_ops`.
     """
     table = selected()
-    calls = {name: table[name].to_numpy() for name in _SELECTED}
     nothing = {name: np.empty(0, np.int64) for name in _COLUMNS}
     if not len(table) or table["operations"][0].as_py() > int(str(values["replay_ops"])):
         return nothing
@@ -54,22 +53,25 @@ def hideable_calls(
         graph = graph_of(con)
     except QueryError:
         return nothing
-    kinds = graph.nodes.sort
-    first = _node(graph, calls["op_id"], (Sort.ARRIVAL, Sort.COMMUNICATION))
-    last = _node(graph, calls["last_op_id"], (Sort.ARRIVAL, Sort.COMMUNICATION))
-    last = np.where(kinds[last] == Sort.ARRIVAL, last + 1, last)
+    call_id, op, last_op, exposed = (table[name].to_numpy() for name in _SELECTED)
+    nodes = graph.nodes
+    begins = np.flatnonzero(np.isin(nodes.sort, (Sort.ARRIVAL, Sort.COMMUNICATION)))
+    first, last = (
+        np.append(begins, -1)[positions(nodes.op_id[begins], ops)] for ops in (op, last_op)
+    )
+    last = np.where(nodes.sort[last] == Sort.ARRIVAL, last + 1, last)
     ready, needed = _inputs(graph)[first], _uses(graph)[last]
-    instance = np.where(first >= 0, graph.nodes.instance[first], -1)
+    instance = np.where(first >= 0, nodes.instance[first], -1)
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
     needed = np.maximum(needed, ready)
     movable = np.zeros(len(first), np.int64)
-    for block in graph.nodes.blocks():
+    for block in nodes.blocks():
         mine = np.flatnonzero(known & (first >= block.start) & (first < block.stop))
         if len(mine):
             release, deadline = _free(graph, block, np.stack([ready[mine], needed[mine]]))
-            movable[mine] = served(release, deadline, calls["exposed_ns"][mine])
+            movable[mine] = served(release, deadline, exposed[mine])
     return {
-        "call_id": calls["call_id"],
+        "call_id": call_id,
         "slack_ns": np.ma.masked_array(needed - ready, ~known),
         "movable_ns": np.ma.masked_array(movable, ~known),
         "path_ns": np.ma.masked_array(_on_path(graph)[instance], instance < 0),
@@ -101,14 +103,6 @@ def served(release: Ints, deadline: Ints, amount: Ints) -> Ints:
     return found
 
 
-def _node(graph: Graph, op_id: Ints, sorts: tuple[int, ...]) -> Ints:
-    """Return the node of each op that carries a call, -1: none."""
-    carries = np.flatnonzero(np.isin(graph.nodes.sort, sorts))
-    place = positions(graph.nodes.op_id[carries], op_id)
-    found: Ints = np.where(place >= 0, np.append(carries, -1)[place], -1)
-    return found
-
-
 def _on_path(graph: Graph) -> Ints:
     """Return by instance how much of the critical path is its transfer; last, of no instance."""
     path = critical_path(graph, graph.nodes, graph.edges)
@@ -123,9 +117,8 @@ def _inputs(graph: Graph) -> Ints:
     nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
     ready = np.full(len(nodes), -FAR)
     if graph.has_gpu:
-        fed = edges.where(
-            (edges.kind == Edge.STREAM_WAIT) & np.isin(nodes.sort[edges.target], _OF_CALLS)
-        )
+        is_call = np.isin(nodes.sort[edges.target], _OF_CALLS)
+        fed = edges.where((edges.kind == Edge.STREAM_WAIT) & is_call)
         np.maximum.at(ready, fed.target, end[fed.source] + fed.lag)
         # what of its stream's compute it needs besides, no trace says
         behind = np.flatnonzero(nodes.follows & (ready > -FAR))
@@ -135,15 +128,13 @@ def _inputs(graph: Graph) -> Ints:
         asked = np.flatnonzero(nodes.launch >= 0)
         ready[asked] = nodes.start[nodes.launch[asked]] + nodes.launch_lag[asked]
     ready = np.minimum(ready, nodes.start)
-    came = [part.came + mine.start for part, mine in graph.of_ranks()]
-    of = np.concatenate([np.empty(0, np.int64), *came])
+    of = np.concatenate([part.came + mine.start for part, mine in graph.of_ranks()])
     instance = nodes.instance[of]
     latest = np.full(len(graph.instances["number"]), -FAR)
     np.maximum.at(latest, instance, ready[of])
     latest[instance[ready[of] == -FAR]] = -FAR
     ready[of] = latest[instance]
-    found: Ints = ready
-    return found
+    return ready
 
 
 def _uses(graph: Graph) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.lookups import Union, positions, soonest, stretches
+from traceweave.replay.lookups import Union, soonest, stretches
 from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, where
 from traceweave.replay.streams import Streams
 
@@ -69,8 +69,9 @@ def threads(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Threa
     """
     sort = _blocking(calls, streams, copies, room)
     is_node = np.isin(sort, (*range(Call.DEVICE, Call.WAIT), Call.ROOM, Call.FREES))
-    is_node |= (sort == Call.LAUNCH) & np.isin(calls["op_id"], streams.gpu["launch"])
-    kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
+    launches = calls["op_id"] == BEGIN
+    launches[streams.gpu["call"][streams.gpu["call"] >= 0]] = True
+    kept = np.flatnonzero(is_node | ((sort == Call.LAUNCH) & launches))
     kept = kept[outermost(where(calls, kept))]
     if not len(kept):
         return Threads(calls, sort, kept, np.full(len(sort), -1))
@@ -94,19 +95,17 @@ def outermost(columns: Columns) -> Flags:
 def blocking_copies(gpu: Columns, calls: Columns, pageable: Ints) -> Ints:
     """Return the ops that held up the calls that asked for them: these return when the last piece
     is staged, so that more than half of the copy is done. Those that are `pageable` may."""
-    call = positions(calls["op_id"], gpu["launch"])
-    op = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0))
-    op = op[(calls["sort"][call[op]] == Call.COPY) | np.isin(gpu["op_id"][op], pageable)]
-    held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * calls["end_ns"][call[op]]]
+    op = np.flatnonzero(gpu["call"] >= 0)
+    op = op[(calls["sort"][gpu["call"][op]] == Call.COPY) | np.isin(gpu["op_id"][op], pageable)]
+    returned = calls["end_ns"][gpu["call"][op]]
+    held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * returned]
     return held
 
 
 def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Ints:
-    gpu = streams.gpu
-    call = positions(calls["op_id"], gpu["launch"])
-    sort = calls["sort"].copy()
-    sort[call[copies]] = Call.COPY
-    sort[call[(room >= 0) & (call >= 0)]] = Call.ROOM
+    gpu, sort = streams.gpu, calls["sort"].copy()
+    sort[gpu["call"][copies]] = Call.COPY
+    sort[gpu["call"][(room >= 0) & (gpu["call"] >= 0)]] = Call.ROOM
     frees = np.flatnonzero(sort == Call.FREES)
     op, of = _launched_before(calls, frees, streams)
     ends = np.full(len(sort), NONE)
@@ -130,9 +129,8 @@ def device_waits(
     before = _launched_before(
         calls, np.flatnonzero(np.isin(sort, (Call.DEVICE, Call.FREES))), streams
     )
-    launched = positions(calls["op_id"], gpu["launch"])
-    let = np.flatnonzero((launched >= 0) & (let_by >= 0))
-    let = let[np.isin(sort[launched[let]], (Call.COPY, Call.ROOM))]
+    let = np.flatnonzero((gpu["call"] >= 0) & (let_by >= 0))
+    let = let[np.isin(sort[gpu["call"][let]], (Call.COPY, Call.ROOM))]
 
     waiting = np.isin(sort, (Call.STREAM, Call.EVENT))
     of_stream = records["sort"] == Call.STREAM
@@ -147,7 +145,7 @@ def device_waits(
     usual = streams.last_of_all(start[other], returned[other])
 
     op = np.concatenate([before[0], let_by[let], last, usual])
-    call = np.concatenate([before[1], launched[let], named, other])
+    call = np.concatenate([before[1], gpu["call"][let], named, other])
     op, call = op[op >= 0], call[op >= 0]
     fits = (gpu["end_ns"][op] <= returned[call] + tolerance) | (sort[call] == Call.COPY)
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))

@@ -11,19 +11,11 @@ from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import FAR, FREE, Edges, Kind, Nodes, Sort
 
-_OF_LENGTH = {
-    Sort.COMPUTE: Kind.COMPUTING,
-    Sort.MEMORY: Kind.COPYING,
-    Sort.COMMUNICATION: Kind.TRANSFERRING,
-    Sort.TRANSFER: Kind.TRANSFERRING,
-    Sort.CALL: Kind.LAUNCHING,
-    Sort.ENTER: Kind.LAUNCHING,
-    Sort.EXIT: Kind.SYNCING,
-}
-_ON_HOST = (Sort.CALL, Sort.ENTER, Sort.EXIT)
-
-BLOCK = 1 << 20
-"""Nodes that are looked at together."""
+_OF_LENGTH = np.full(Sort.BARRIER + 1, Kind.DELAYED)
+"""By sort: what the length of a node is spent on."""
+_OF_LENGTH[Sort.COMPUTE], _OF_LENGTH[Sort.MEMORY] = Kind.COMPUTING, Kind.COPYING
+_OF_LENGTH[[Sort.COMMUNICATION, Sort.TRANSFER]] = Kind.TRANSFERRING
+_OF_LENGTH[[Sort.CALL, Sort.ENTER, Sort.EXIT]] = Kind.LAUNCHING, Kind.LAUNCHING, Kind.SYNCING
 
 
 @dataclass(frozen=True)
@@ -36,8 +28,6 @@ class Path:
     kind: Ints
     begin: Ints
     length: Ints
-    step: Ints
-    """Of the node; -1: none."""
     changes: Ints
     """Nodes that the path enters from another rank, in order of time,"""
     left: Ints
@@ -46,9 +36,8 @@ class Path:
 
 def of_length(nodes: Nodes, chosen: Ints) -> Ints:
     """Return what the lengths of some nodes are spent on."""
-    kinds = np.array([_OF_LENGTH.get(s, Kind.DELAYED) for s in range(Sort.BARRIER + 1)])
     by = nodes.call_by[chosen].astype(np.int64)
-    return np.where(by >= 0, Kind.HELD + by, kinds[nodes.sort[chosen]])
+    return np.where(by >= 0, Kind.HELD + by, _OF_LENGTH[nodes.sort[chosen]])
 
 
 def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -69,42 +58,30 @@ def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
 
 
 def _is_on_host(graph: Graph, sort: Ints) -> Flags:
-    found: Flags = np.isin(sort, _ON_HOST) | (not graph.has_gpu)
+    found: Flags = np.isin(sort, (Sort.CALL, Sort.ENTER, Sort.EXIT)) | (not graph.has_gpu)
     return found
 
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
     """Return the path through the nodes of a graph, as they were measured or are replayed."""
-    last, first_ns = _last_op(nodes)
-    way, since, left = _walk(nodes, edges, last)
-    return _recorded(_pieces(graph, nodes, way, left, since), first_ns)
-
-
-def _last_op(nodes: Nodes) -> tuple[int, int]:
-    """Return the op that ends last, and when the first begins: what the host does after it, such as
-    ending the recording, is not what steps wait for."""
     latest, last, first = -FAR, -1, FAR
-    # in blocks: of all nodes at once these are gigabytes
-    for begin in range(0, len(nodes), BLOCK):
-        block = slice(begin, begin + BLOCK)
+    # what the host does after the op that ends last, such as ending the recording, is not what
+    # steps wait for; in blocks: of all nodes at once these are gigabytes
+    for block in nodes.blocks():
         ran, starts = nodes.sort[block] < Sort.CALL, nodes.start[block]
         ends = np.where(ran, starts + nodes.length[block], -FAR)
         place = int(ends.argmax())
         if ends[place] > latest:
-            latest, last = int(ends[place]), begin + place
+            latest, last = int(ends[place]), block.start + place
         first = min(first, int(np.where(ran, starts, FAR).min()))
-    return last, first
-
-
-def _recorded(path: Path, first_ns: int) -> Path:
-    """Leave out of delays of the device what lies before it ran anything: it did what was launched
-    before the recording began, which is in no window."""
-    before = np.where(path.kind == Kind.DELAYED, np.maximum(first_ns - path.begin, 0), 0)
+    way, since, left = _walk(nodes, edges, last)
+    path = _pieces(graph, nodes, way, left, since)
+    # what the device did before it ran anything was launched before the recording began
+    before = np.where(path.kind == Kind.DELAYED, np.maximum(first - path.begin, 0), 0)
     cut = np.minimum(before, np.maximum(path.length, 0))
     kept = (cut < path.length) | (cut == 0)  # where clocks let the path go back, length is negative
     begin, length = (path.begin + cut)[kept], (path.length - cut)[kept]
-    node, kind, step = path.node[kept], path.kind[kept], path.step[kept]
-    return replace(path, node=node, kind=kind, begin=begin, length=length, step=step)
+    return replace(path, node=path.node[kept], kind=path.kind[kept], begin=begin, length=length)
 
 
 def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
@@ -179,7 +156,6 @@ def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> 
         kinds.ravel()[kept],
         begins.ravel()[kept],
         lengths.ravel()[kept],
-        np.repeat(nodes.step[way], 4)[kept],
         way[change],
         way[origin],
     )

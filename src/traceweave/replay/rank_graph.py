@@ -81,8 +81,9 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
     Delays are not known yet, nor when transfers begin.
     """
-    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
+    gpu = {**sorted_by(rows.gpu, "chain", "start_ns", "op_id")}
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
+    gpu["call"] = positions(calls["op_id"], gpu["launch"])
     copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
     room = device.made_room(gpu, calls, copies)
     gpu = device.since_room(gpu, room)
@@ -115,32 +116,15 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         Edges(ops.last[op], numbers.last[call], soon, kind),
         Edges.of(numbers.last[before], numbers.first[after], 0 * before, Edge.HANDOVER),
     )
-    launch = _launches(gpu, threads, order.launched)
+    launch = np.where(order.launched, np.append(threads.inside, -1)[gpu["call"]], -1)
     # a call that waits for room launches when there is some
     launcher = np.append(np.where(queued, numbers.last, numbers.first), -1)[launch]
-    on_device = ops.split(
-        Nodes.of(
-            rows.rank,
-            gpu["start_ns"],
-            chain=gpu["chain"],
-            sort=CATEGORIES[gpu["category"]],
-            length=gpu["end_ns"] - gpu["start_ns"],
-            lag=order.lag,
-            launch=launcher,
-            launch_lag=order.launch_lag,
-            step=gpu["step"],
-            op_id=gpu["op_id"],
-            name=gpu["name_id"],
-            class_=gpu["class_id"],
-        ),
-        (Sort.ARRIVAL, Sort.TRANSFER),
-        gpu["start_ns"],
-    )
+    sorts = Sort.ARRIVAL, Sort.TRANSFER
+    on_device = ops.split(_ops(rows.rank, gpu, order, launcher), sorts, gpu["start_ns"])
     # what is waited for ends before the call does, and what comes after that is the call's own
     done = own["start_ns"].copy()
     np.maximum.at(done, call, np.minimum(gpu["end_ns"][op], own["end_ns"][call]))
-    sorts = Sort.ENTER, Sort.EXIT
-    on_host = numbers.split(_calls(rows, own), sorts, done)
+    on_host = numbers.split(_calls(rows, own), (Sort.ENTER, Sort.EXIT), done)
     on_host.sort[numbers.last[queued] - ops.end] = Sort.CALL
     graph = RankGraph(
         rows.rank,
@@ -165,18 +149,28 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
 def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints, Ints]:
     """Return the ops that carry collectives, their send halves (-1: none), and the instances."""
-    op = positions(gpu["op_id"], collectives["gpu_op"])
-    known = (op >= 0) & (collectives["gpu_op"] >= 0) & (collectives["instance"] >= 0)
-    asked = collectives["send_op"][known]
-    send = positions(gpu["op_id"], asked)
-    return op[known], np.where(asked >= 0, send, -1), collectives["instance"][known]
+    # no op has the number of none
+    op, send = (positions(gpu["op_id"], collectives[name]) for name in ("gpu_op", "send_op"))
+    known = (op >= 0) & (collectives["instance"] >= 0)
+    return op[known], send[known], collectives["instance"][known]
 
 
-def _launches(gpu: Columns, threads: host.Threads, launched: Flags) -> Ints:
-    """Return which of the calls that are nodes launched each op, -1 for none."""
-    call = positions(threads.calls["op_id"], gpu["launch"])
-    known = launched & (call >= 0) & (gpu["launch"] >= 0)
-    return np.where(known, np.append(threads.inside, -1)[call], -1)
+def _ops(rank: int, gpu: Columns, order: device.Order, launch: Ints) -> Nodes:
+    """Return a node for each op of the device."""
+    return Nodes.of(
+        rank,
+        gpu["start_ns"],
+        chain=gpu["chain"],
+        sort=CATEGORIES[gpu["category"]],
+        length=gpu["end_ns"] - gpu["start_ns"],
+        lag=order.lag,
+        launch=launch,
+        launch_lag=order.launch_lag,
+        step=gpu["step"],
+        op_id=gpu["op_id"],
+        name=gpu["name_id"],
+        class_=gpu["class_id"],
+    )
 
 
 def _calls(rows: RankRows, calls: Columns) -> Nodes:

@@ -44,22 +44,18 @@ JOIN clock_spans AS c
 
 _NAMES = """
 CREATE OR REPLACE TEMP TABLE tw_replay_names AS
-SELECT row_number() OVER (ORDER BY name) - 1 AS name_id, name
-FROM (
-    SELECT name FROM gpu_ops GROUP BY name
-    UNION
-    SELECT name FROM device_ops WHERE timeline = 'cpu'
-);
+SELECT row_number() OVER (ORDER BY name) - 1 AS number, name
+FROM (FROM gpu_ops SELECT DISTINCT name UNION FROM device_ops SELECT name WHERE timeline = 'cpu');
 
 CREATE OR REPLACE TEMP TABLE tw_replay_classes AS
-SELECT row_number() OVER (ORDER BY class) - 1 AS class_id, class
+SELECT row_number() OVER (ORDER BY class) - 1 AS number, class
 FROM (SELECT class FROM gpu_ops GROUP BY class UNION SELECT 'operator');
 """
 
 # A call is a node of the graph where it launches or waits; that of an event orders streams.
 _CALLS = """
 CREATE OR REPLACE TEMP TABLE tw_replay_calls AS
-SELECT row_number() OVER (ORDER BY name) - 1 AS call_id, name, sort
+SELECT row_number() OVER (ORDER BY name) - 1 AS number, name, sort
 FROM (
     SELECT
         name,
@@ -104,7 +100,7 @@ _GPU_OPS = f"""
 SELECT
     o.rank, o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
     coalesce(o.stream, -1) AS stream,
-    o.start_ns, o.end_ns, n.name_id, c.class_id,
+    o.start_ns, o.end_ns, n.number AS name_id, c.number AS class_id,
     {CATEGORY.format("o")} AS category, coalesce(o.copy_kind = 'HtoD', FALSE) AS from_host,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
     coalesce(o.correlation, -1) AS correlation,
@@ -157,7 +153,7 @@ inner_waits AS (
 )
 SELECT
     h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
-    c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {Call.INNER} END AS sort,
+    c.number AS call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {Call.INNER} END AS sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation,
     h.start_local_ns AS own_start_ns, h.start_local_ns + h.duration_ns AS own_end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
@@ -168,7 +164,8 @@ WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 # in a run without a GPU: what computes, and what asks for collectives, until it waits for them
 _CPU_OPS = """
 SELECT
-    d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
+    d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.number AS name_id,
+    c.number AS class_id,
     coalesce(d.step, -1) AS step, FALSE AS asks
 FROM device_ops AS d
 JOIN tw_replay_names AS n USING (name)
@@ -348,12 +345,13 @@ class Tables:
         where = _NSYS_SAYS if self._any("ranks WHERE format = 'nsys'") else "name"
         self._pageable = _PAGEABLE.replace("{where}", where)
         self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
-        self.names = Names(
-            self._texts("tw_replay_names", "name", "name_id"),
-            self._texts("tw_replay_classes", "class", "class_id"),
-            self._texts("tw_replay_calls", "name", "call_id"),
-            self._texts("tw_replay_comm_ops", "op", "number"),
-        )
+        self.names = Names(*(
+            tuple(text for (text,) in con.execute(f"SELECT {of} ORDER BY number").fetchall())
+            for of in (
+                "name FROM tw_replay_names", "class FROM tw_replay_classes",
+                "name FROM tw_replay_calls", "op FROM tw_replay_comm_ops",
+            )
+        ))  # fmt: skip
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
 
     @cached_property
@@ -365,20 +363,17 @@ class Tables:
     def _any(self, relation: str) -> bool:
         return bool(self._con.execute(f"SELECT 1 FROM {relation} LIMIT 1").fetchall())
 
-    def _texts(self, table: str, column: str, number: str) -> tuple[str, ...]:
-        rows = self._con.execute(f"SELECT {column} FROM {table} ORDER BY {number}").fetchall()
-        return tuple(text for (text,) in rows)
-
     def _columns(self, query: str, **parameters: object) -> Columns:
         found = self._con.execute(query.replace("{none}", str(NONE)), parameters or None)
-        columns = {name: np.ma.getdata(column) for name, column in found.fetchnumpy().items()}
-        return {name: self._as_numbers(name, column) for name, column in columns.items()}
-
-    def _as_numbers(self, name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if column.dtype.kind not in "iub":
-            return column
-        numbers = column.astype(np.int64, copy=False)
-        return np.where(numbers > NONE, numbers - self.origin, NONE) if name in TIMES else numbers
+        columns = {}
+        for name, column in found.fetchnumpy().items():
+            numbers = np.ma.getdata(column)
+            if numbers.dtype.kind in "iub":
+                numbers = numbers.astype(np.int64, copy=False)
+            if name in TIMES:
+                numbers = np.where(numbers > NONE, numbers - self.origin, NONE)
+            columns[name] = numbers
+        return columns
 
     def ranks(self) -> Iterator[RankRows]:
         """Yield what there is of each rank, by rank; none of ranks without a timeline.

@@ -19,7 +19,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.interrupts import go_on
 from traceweave.medians import group_medians
-from traceweave.replay.engine import Lengths, runs_of, times
+from traceweave.replay.engine import Since, runs_of, times
 from traceweave.replay.graph import Graph
 from traceweave.replay.lookups import numbered, places, positions
 from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
@@ -87,7 +87,7 @@ class Steps:
         for lengths in takes:
             go_on()
             # what launches a run begins one itself
-            _, ends = times(self._nodes, self._runs, Lengths(lengths, lengths))
+            _, ends = times(self._nodes, self._runs, Since(lengths, lengths))
             # without delays the last op of a run is the one that ends last
             yield np.maximum.reduceat(ends[self._by_step], self._begins).astype(np.float64)
 

@@ -163,11 +163,10 @@ def _ordered(calls: Columns, covered: Ints, streams: Streams) -> Ints:
     is_open = order_streams(calls)
     is_open[covered] = False
     waits = np.flatnonzero(is_open)
-    call = positions(calls["op_id"], gpu["launch"])
-    launched = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0))
+    launched = np.flatnonzero(gpu["call"] >= 0)
     if len(streams.ranges) < 2 or not len(waits) or not len(launched):
         return NO_WAITS
-    main, call = int(streams.by_size[0]), call[launched]
+    main, call = int(streams.by_size[0]), gpu["call"][launched]
     # what the thread launches next, and whether another wait comes before that
     following = soonest(chain[call], at[call], chain[waits], at[waits])
     again = (following[1:] == following[:-1]) & (chain[waits[1:]] == chain[waits[:-1]])
