@@ -8,8 +8,8 @@ arrays, and only runs are gone through one by one.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -80,32 +80,16 @@ def _order(nodes: Nodes, first: Ints, launched_by: Ints, edges: Edges) -> Ints:
     target = np.concatenate([chained, launched, edges.target])
     if bool(np.all(place[source] < place[target])):
         return order
-    return _sorted_out(place, source, target)
-
-
-def _sorted_out(place: Ints, source: Ints, target: Ints) -> Ints:
-    """Return an order that all edges agree with, close to the places given."""
-    by_source = np.argsort(source, kind="stable")
-    begin = np.searchsorted(source[by_source], np.arange(len(place) + 1)).tolist()
-    targets = target[by_source].tolist()
-    waiting = np.bincount(target, minlength=len(place)).tolist()
-    places = place.tolist()
-    ready = [(places[run], run) for run in np.flatnonzero(np.asarray(waiting) == 0).tolist()]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, run = heapq.heappop(ready)
-        order.append(run)
-        for other in targets[begin[run] : begin[run + 1]]:
-            waiting[other] -= 1
-            if not waiting[other]:
-                heapq.heappush(ready, (places[other], other))
-    if len(order) < len(place):
+    before: dict[int, list[int]] = {run: [] for run in order.tolist()}
+    for one, other in zip(source.tolist(), target.tolist(), strict=True):
+        before[other].append(one)
+    try:
+        return np.array([*TopologicalSorter(before).static_order()], np.int64)
+    except CycleError as error:
         raise QueryError(
-            f"replay is refused: {len(place) - len(order)} stretches of this run depend on each"
+            f"replay is refused: {len(error.args[1]) - 1} stretches of this run depend on each"
             " other in a circle; the times of its traces contradict each other"
-        )
-    return np.array(order, np.int64)
+        ) from error
 
 
 def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:

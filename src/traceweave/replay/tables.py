@@ -19,8 +19,9 @@ from traceweave.replay.model import Model, texts_of, what_of
 from traceweave.replay.nodes import KINDS, Kind
 from traceweave.replay.path import spent
 from traceweave.replay.quality import quality
+from traceweave.replay.rows import where
 from traceweave.replay.slowdown import Row, slowdowns
-from traceweave.store.rows import Columns, column, registered
+from traceweave.store.rows import Columns, column, insert_rows, registered
 
 _TABLES = {
     "tw_critical_path": (
@@ -54,8 +55,7 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
         return
     _fill(con, "tw_critical_path", _path_rows(model))
     _fill(con, "tw_path_changes", _change_rows(model))
-    found = quality(model.graph, model.unexplained)
-    _fill(con, "tw_replay_quality", {name: column(values) for name, values in found.items()})
+    insert_rows(con, "tw_replay_quality", quality(model.graph, model.unexplained))
 
 
 _SLOWDOWN = (
@@ -86,26 +86,19 @@ def path_pieces(
 
     `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
     """
-    if _operations(counted()) <= _most(values):
-        try:
-            return _side_by_side(_pieces(Model(con)))
-        except QueryError:
-            pass
-    return {name: np.empty(0, np.int64) for name in _PIECES}
-
-
-def _side_by_side(pieces: Columns) -> Columns:
-    """Return pieces that follow each other in time.
-
-    Clocks that are a little off let the path go back where it changes rank: what lies before the
-    end of an earlier piece is cut off.
-    """
+    nothing = {name: np.empty(0, np.int64) for name in _PIECES}
+    if _operations(counted()) > _most(values):
+        return nothing
+    try:
+        pieces = _pieces(Model(con))
+    except QueryError:
+        return nothing
+    # where the path changes rank, clocks that are a little off let it go back: what lies before the
+    # end of an earlier piece is cut off
     start, end = pieces["start_ns"], pieces["end_ns"]
-    if not len(start):
-        return pieces
     reached = np.maximum.accumulate(end)
-    start = np.maximum(start, np.append(start[0], reached[:-1]))
-    return {name: values[start < end] for name, values in {**pieces, "start_ns": start}.items()}
+    start = np.maximum(start, np.append(start[:1], reached[:-1]))
+    return where({**pieces, "start_ns": start}, start < end)
 
 
 def replayed_fixes(
