@@ -42,8 +42,7 @@ def quality(graph: Graph, path_unexplained: float) -> Iterator[dict[str, object]
             "collectives": len(part.instance) + lone,
             "incomplete": int(np.sum(~whole[part.instance])) + lone,
             "dropped": sum(dropped.values()),
-            "dropped_kinds": ", ".join(f"{kind} {count}" for kind, count in dropped.items())
-            or None,
+            "dropped_kinds": kinds or None,
             "path_unexplained": path_unexplained,
         }
 
