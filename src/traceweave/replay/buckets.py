@@ -188,39 +188,34 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     place = positions(reduced, instance)
     in_order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
     rows, place = rows[in_order], place[in_order]
-    rank, ready = nodes.rank[rows], _ready(graph, rows)
-    used = _used_after_all(rank, ready, _used(graph, rows), alpha[nodes.instance[rows]])
+    sides = (nodes.rank[rows], place, _ready(graph, rows), _used(graph, rows))
     for begin, end in stretches(*(key[order] for key in keys)):
         own = slice(*np.searchsorted(place, [begin, end]).tolist())
-        before = _before(rank[own], place[own] - begin, ready[own], used[own])
+        rank, at, ready, used = (column[own] for column in sides)
         those = reduced[begin:end]
+        before = _before(rank, at - begin, ready, used, alpha[those[at - begin]])
         size = of["bytes"][those]
         yield _Buckets(those, there[those], done[those], before, size, int(step[those[0]]))
 
 
-def _before(rank: Ints, place: Ints, ready: Ints, used: Ints) -> Ints:
+def _before(rank: Ints, place: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
     """Return the first bucket that a rank had only after it used each, FAR for none; rows are
-    sorted by place."""
+    sorted by place.
+
+    Those that come one right after the other are used when the last is: what is done between two in
+    less than a call costs before its first byte, `alpha` (a division of what was reduced), is done
+    as well after all.
+    """
     found = np.full(int(place[-1]) + 1, FAR)
-    for one in np.unique(rank).tolist():
-        own = np.flatnonzero(rank == one)
-        later = np.searchsorted(np.maximum.accumulate(ready[own]), used[own], side="right")
-        later = np.maximum(later, np.arange(len(own)) + 1)
-        np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
-    return found
-
-
-def _used_after_all(rank: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
-    """Return when each is used, where those that come one right after the other are used when the
-    last is: what is done between two in less than a call costs before its first byte (a division
-    of what was reduced) is done as well after all. Rows are in order."""
-    used = used.copy()
     for one in np.unique(rank).tolist():
         own = np.flatnonzero(rank == one)
         between = ready[own[1:]] - used[own[:-1]]
         is_last = np.append((between < 0) | (between > alpha[own[:-1]]), True)
-        used[own] = used[own[is_last]][np.cumsum(is_last) - is_last]
-    return used
+        last_used = used[own[is_last]][np.cumsum(is_last) - is_last]
+        later = np.searchsorted(np.maximum.accumulate(ready[own]), last_used, side="right")
+        later = np.maximum(later, np.arange(len(own)) + 1)
+        np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
+    return found
 
 
 def _used(graph: Graph, rows: Ints) -> Ints:

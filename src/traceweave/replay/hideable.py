@@ -22,6 +22,7 @@ from traceweave.replay.graph import Graph, graph_of
 from traceweave.replay.lookups import Union, positions
 from traceweave.replay.nodes import FAR, Edge, Kind, Sort
 from traceweave.replay.path import critical_path
+from traceweave.replay.rank_graph import RankGraph
 from traceweave.store.rows import Columns
 
 _COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")
@@ -65,10 +66,10 @@ def hideable_calls(
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
     needed = np.maximum(needed, ready)
     movable = np.zeros(len(first), np.int64)
-    for block in nodes.blocks():
-        mine = np.flatnonzero(known & (first >= block.start) & (first < block.stop))
+    for part in graph.parts:
+        mine = np.flatnonzero(known & (first >= part.nodes.start) & (first < part.nodes.stop))
         if len(mine):
-            release, deadline = _free(graph, block, np.stack([ready[mine], needed[mine]]))
+            release, deadline = _free(graph, part, np.stack([ready[mine], needed[mine]]))
             movable[mine] = served(release, deadline, exposed[mine])
     return {
         "call_id": call_id,
@@ -128,7 +129,7 @@ def _inputs(graph: Graph) -> Ints:
         asked = np.flatnonzero(nodes.launch >= 0)
         ready[asked] = nodes.start[nodes.launch[asked]] + nodes.launch_lag[asked]
     ready = np.minimum(ready, nodes.start)
-    of = np.concatenate([part.came + mine.start for part, mine in graph.of_ranks()])
+    of = np.concatenate([part.came for part in graph.parts])
     instance = nodes.instance[of]
     latest = np.full(len(graph.instances["number"]), -FAR)
     np.maximum.at(latest, instance, ready[of])
@@ -162,17 +163,12 @@ def _uses(graph: Graph) -> Ints:
     return needed
 
 
-def _free(graph: Graph, block: slice, at: Ints) -> Ints:
+def _free(graph: Graph, part: RankGraph, at: Ints) -> Ints:
     """Return how much compute a rank ran up to each moment beside which no communication did."""
     nodes, end = graph.nodes, graph.nodes.end
-    of = np.arange(block.start, block.stop)
+    of = np.arange(part.nodes.start, part.nodes.stop)
     computes, alone = (of[nodes.sort[of] == sort] for sort in (Sort.COMPUTE, Sort.COMMUNICATION))
-    begin, until = [nodes.start[alone]], [end[alone]]
-    for part, mine in graph.of_ranks():
-        if mine.start <= block.start < mine.stop:
-            begin.append(nodes.start[part.came + mine.start])
-            until.append(end[part.arrival + mine.start + 1])
-    calling = np.concatenate(begin), np.concatenate(until)
+    calling = nodes.start[np.append(alone, part.came)], end[np.append(alone, part.arrival + 1)]
     busy = np.append(nodes.start[computes], calling[0]), np.append(end[computes], calling[1])
     since = np.full(at.shape, int(nodes.start[of].min()))
     free: Ints = Union(*busy).covered(since, at) - Union(*calling).covered(since, at)

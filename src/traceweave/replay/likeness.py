@@ -115,18 +115,18 @@ class Likeness:
         """Return for each node how many of the collectives that all these ranks share its rank had
         come to: between two of them what ranks do can be compared."""
         start, ranks = self._graph.nodes.start, np.unique(who)
-        parts = [(part, mine) for part, mine in self._graph.of_ranks() if part.rank in ranks]
+        parts = [part for part in self._graph.parts if part.rank in ranks]
         instances = len(self._graph.instances["number"])
         count, first = np.zeros(instances, np.int64), np.full(instances, FAR)
-        for part, mine in parts:
+        for part in parts:
             count += np.bincount(part.instance, minlength=instances)
-            np.minimum.at(first, part.instance, start[part.arrival + mine.start])
+            np.minimum.at(first, part.instance, start[part.arrival])
         found = np.zeros(len(start), np.int64)
-        for part, mine in parts:
+        for part in parts:
             shared = count[part.instance] == len(ranks)
             in_order = np.argsort(first[part.instance[shared]], kind="stable")
-            at = np.maximum.accumulate(start[part.arrival[shared][in_order] + mine.start])
-            found[mine] = np.searchsorted(at, start[mine], side="right")
+            at = np.maximum.accumulate(start[part.arrival[shared][in_order]])
+            found[part.nodes] = np.searchsorted(at, start[part.nodes], side="right")
         return found
 
     def _peers(self, ranks: Ints) -> Flags:

@@ -50,6 +50,12 @@ def places(at: Ints, *keys: Ints) -> Ints:
     return place
 
 
+def most_common(keys: Ints) -> Flags:
+    """Return which rows have the key that most have, of several the smallest."""
+    found, count = np.unique(keys, return_counts=True)
+    return np.isin(keys, found[np.argsort(-count, kind="stable")[:1]])
+
+
 def leads(*keys: Ints) -> Flags:
     """Return whether each row has other keys than the one before."""
     found = np.arange(len(keys[0])) == 0

@@ -113,9 +113,6 @@ class Edges:
         """Return some of the edges."""
         return part_of(self, kept)
 
-    def __len__(self) -> int:
-        return len(self.source)
-
 
 @dataclass(frozen=True)
 class Nodes:

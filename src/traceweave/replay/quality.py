@@ -27,8 +27,8 @@ def quality(graph: Graph, path_unexplained: float) -> Iterator[dict[str, object]
     instances = np.concatenate([part.instance for part in graph.parts])
     seen = np.bincount(instances, minlength=len(graph.instances["number"]))
     whole = seen >= np.maximum(graph.instances["size"], 2)
-    for part, where in graph.of_ranks():
-        mine = np.arange(where.start, where.stop)
+    for part in graph.parts:
+        mine = np.arange(part.nodes.start, part.nodes.stop)
         ops = mine[nodes.sort[mine] < Sort.CALL]
         dropped = {kind: count for kind, count in sorted(part.dropped.items()) if count}
         kinds = ", ".join(f"{kind} {count}" for kind, count in dropped.items())

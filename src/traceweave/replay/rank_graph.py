@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay import device, host
-from traceweave.replay.lookups import latest, leads, positions, soonest
+from traceweave.replay.lookups import latest, leads, most_common, positions, soonest
 from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge, Edges, Nodes, Sort, joined, part_of
 from traceweave.replay.rows import NONE, Call, Columns, RankRows, sorted_by, where
 from traceweave.replay.streams import Streams, order_streams, records
@@ -27,7 +27,7 @@ nothing for so many times as long has hardly gone on then by chance."""
 
 @dataclass(frozen=True)
 class RankGraph:
-    """What ties the nodes of a rank together, numbered from 0."""
+    """What ties the nodes of a rank together; numbered from 0 until it is `shifted`."""
 
     rank: int
     edges: Edges
@@ -44,6 +44,22 @@ class RankGraph:
     """Edges that time contradicts, by kind."""
     facts: Counter[str] = field(default_factory=Counter)
     """What the graph rests on: counts by name."""
+    nodes: slice = field(default_factory=lambda: slice(0))
+    """Where its nodes are."""
+
+    def shifted(self, first: int, count: int) -> RankGraph:
+        """Return the same in a graph in which its nodes, so many, begin at `first`."""
+        edges = replace(
+            self.edges, source=self.edges.source + first, target=self.edges.target + first
+        )
+        return replace(
+            self,
+            edges=edges,
+            arrival=self.arrival + first,
+            came=self.came + first,
+            first_op=np.where(self.first_op >= 0, self.first_op + first, -1),
+            nodes=slice(first, first + count),
+        )
 
 
 class _Numbers:
@@ -306,9 +322,8 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
     free = np.where(first, 0, np.roll(cpu["end_ns"], 1))
     # ranges know a thread with its process, operators here do not
     holds = {**rows.holds, "chain": np.zeros(len(rows.holds["chain"]), np.int64)}
-    chains, count = np.unique(cpu["chain"], return_counts=True)
-    main = np.isin(cpu["chain"], chains[np.argsort(-count, kind="stable")[:1]])
-    held, by = host.held(holds, np.where(main, 0, 1), free, cpu["start_ns"])
+    of_main = np.where(most_common(cpu["chain"]), 0, 1)
+    held, by = host.held(holds, of_main, free, cpu["start_ns"])
     return Nodes.of(
         rows.rank,
         cpu["start_ns"],

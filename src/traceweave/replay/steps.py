@@ -10,6 +10,7 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.host import begins_here
+from traceweave.replay.lookups import most_common
 from traceweave.replay.nodes import Nodes, Sort, joined
 from traceweave.replay.rank_graph import RankGraph
 
@@ -157,8 +158,8 @@ def _spread(lengths: Floats) -> float:
     return float((lengths.max() - lengths.min()) / middle) if middle > 0 else 0.0
 
 
-def _of(graph: Graph, of_rank: Callable[[Graph, RankGraph, slice], Spans]) -> Spans:
-    found = [of_rank(graph, part, mine) for part, mine in graph.of_ranks()]
+def _of(graph: Graph, of_rank: Callable[[Graph, RankGraph], Spans]) -> Spans:
+    found = [of_rank(graph, part) for part in graph.parts]
     first = np.cumsum([0, *(len(spans.step) for spans in found)]).tolist()
     return Spans(
         *(np.concatenate([getattr(spans, name) for spans in found]) for name in ("rank", "step")),
@@ -169,35 +170,37 @@ def _of(graph: Graph, of_rank: Callable[[Graph, RankGraph, slice], Spans]) -> Sp
     )
 
 
-def _device(graph: Graph, part: RankGraph, mine: slice) -> Spans:
+def _device(graph: Graph, part: RankGraph) -> Spans:
     """From the first op of a step to that of the next; one that `steps` ends before, or that none
     follows, to the end of its last op. The only step of a rank begins and ends with its range on
     the host where `steps` says so.
     """
     nodes, steps = graph.nodes, part.steps
     known = np.flatnonzero(part.first_op >= 0)
-    begin, step = part.first_op[known] + mine.start, steps["step"][known]
+    begin, step = part.first_op[known], steps["step"][known]
     follows = steps["followed"][known] > 0
     next_begin = np.append(begin[1:], NONE)[: len(known)]
     begins, ends = Moments.starts(begin), Moments.starts(np.where(follows, next_begin, NONE))
     ended = np.flatnonzero(~follows)
-    ops = np.flatnonzero((nodes.sort[mine] < Sort.CALL) & np.isin(nodes.step[mine], step[ended]))
-    of_last = ops + mine.start
+    of_last = _ops(graph, part)
+    of_last = of_last[np.isin(nodes.step[of_last], step[ended])]
     last_of = ended[np.searchsorted(step[ended], nodes.step[of_last])]
     if len(known) == 1 and begins_here(steps):
         begins = replace(Moments.starts(np.array([NONE])), after=steps["start_ns"])
     if len(known) == len(steps["step"]) == 1:
         end = steps["end_ns"]
-        after = _after_last(graph, mine, end)
+        after = _after_last(graph, part.nodes, end)
         is_later = np.all(nodes.end[of_last] < end) and after.node >= 0
         if is_later and steps["device_end_ns"] == end:
             ends = after
     return Spans(np.full(len(step), part.rank), step, begins, ends, of_last, last_of)
 
 
-def _host(graph: Graph, part: RankGraph, mine: slice) -> Spans:
+def _host(graph: Graph, part: RankGraph) -> Spans:
     """The ranges that the profiler marked, which move with what the host did last."""
-    begin, end = (_after_last(graph, mine, part.steps[name]) for name in ("start_ns", "end_ns"))
+    begin, end = (
+        _after_last(graph, part.nodes, part.steps[name]) for name in ("start_ns", "end_ns")
+    )
     step, none = part.steps["step"], np.empty(0, np.int64)
     return Spans(np.full(len(step), part.rank), step, begin, end, none, none)
 
@@ -210,13 +213,11 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     nodes = graph.nodes
     sort = nodes.sort[mine]
     if graph.has_gpu:
-        on_host = (sort == Sort.CALL) | (sort == Sort.EXIT)
+        host = np.flatnonzero((sort == Sort.CALL) | (sort == Sort.EXIT)) + mine.start
     else:
+        host = np.flatnonzero(np.isin(sort, (Sort.COMPUTE, Sort.CALL))) + mine.start
         # other threads than the one with most operators serve collectives
-        chain, works = nodes.chain[mine], np.isin(sort, (Sort.COMPUTE, Sort.CALL))
-        threads, count = np.unique(chain[works], return_counts=True)
-        on_host = works & np.isin(chain, threads[np.argsort(-count, kind="stable")[:1]])
-    host = np.flatnonzero(on_host) + mine.start
+        host = host[most_common(nodes.chain[host])]
     host = host[np.argsort(nodes.end[host], kind="stable")]
     place = np.searchsorted(nodes.end[host], at, side="right") - 1
     last = np.where(place >= 0, np.append(host, NONE)[place], NONE)
@@ -230,9 +231,13 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     )
 
 
-def _whole(graph: Graph, part: RankGraph, mine: slice) -> Spans:
+def _whole(graph: Graph, part: RankGraph) -> Spans:
     """The whole recording of a rank, from its first op to its last."""
-    ops = np.flatnonzero(graph.nodes.sort[mine] < Sort.CALL) + mine.start
+    ops = _ops(graph, part)
     begin, none = ops[[np.argmin(graph.nodes.start[ops])]], np.array([NONE])
     begins, ends = Moments.starts(begin), Moments.starts(none)
     return Spans(np.array([part.rank]), none, begins, ends, ops, np.zeros_like(ops))
+
+
+def _ops(graph: Graph, part: RankGraph) -> Ints:
+    return np.flatnonzero(graph.nodes.sort[part.nodes] < Sort.CALL) + part.nodes.start

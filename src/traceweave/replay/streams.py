@@ -79,8 +79,7 @@ class Streams:
         """Return the last op of a stream that was launched before each moment, -1 for none."""
         begin, end = self.ranges[stream]
         found = begin + np.searchsorted(self.called[begin:end], at, side="left") - 1
-        known = (found >= begin) & (self.called[np.maximum(found, 0)] > NONE)
-        return np.where(known, found, -1)
+        return np.where((found >= begin) & (self.called[found] > NONE), found, -1)
 
     def first_after(self, stream: int, at: Ints) -> Ints:
         """Return the first op of a stream that was launched at each moment or later, or -1."""
@@ -93,8 +92,7 @@ class Streams:
         found = np.full(len(at), -1, np.int64)
         for one in np.unique(stream[stream >= 0]).tolist():
             mine = stream == one
-            find = self.first_after if after else self.last_before
-            found[mine] = find(one, at[mine])
+            found[mine] = (self.first_after if after else self.last_before)(one, at[mine])
         return found
 
     def last_of_all(self, at: Ints, until: Ints, but: int = -1) -> Ints:
