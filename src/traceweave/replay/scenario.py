@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from math import inf
 from sys import float_info
 from typing import Any
 
@@ -203,43 +202,35 @@ def _numbers(value: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _whole(least: int) -> Callable[[str], int]:
-    def read(value: str) -> int:
-        if not value.isdecimal() or int(value) < least:
-            raise ValueError
-        return int(value)
-
-    return read
-
-
-def _number(least: float, most: float = inf) -> Callable[[str], float]:
-    def read(value: str) -> float:
-        if not least <= float(value) <= most:
-            raise ValueError
-        return float(value)
-
-    return read
-
-
 def _range(value: str) -> tuple[float, float]:
     low, dash, high = value.partition("-")
     return float(low or 0), float(high or "inf") if dash else float(low)
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in words:
-            raise ValueError
-        return value
+def _where(fits: Callable[[Any], bool], read: Callable[[str], Any] = float) -> Callable[[str], Any]:
+    """Return what reads a value, and refuses what does not fit."""
 
-    return read
+    def checked(value: str) -> Any:
+        if not fits(found := read(value)):
+            raise ValueError
+        return found
+
+    return checked
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    return _where(lambda n: n >= least, lambda value: int(value) if value.isdecimal() else -1)
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    return _where(words.__contains__, str)
 
 
 def _only(word: str) -> Callable[[str], bool]:
-    return lambda value: bool(_one_of(word)(value))
+    return _where(bool, word.__eq__)
 
 
-_ABOVE_0 = _number(float_info.min)
+_ABOVE_0 = _where(lambda x: x >= float_info.min)
 
 _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "rank": ("ranks", _numbers, "numbers like 3 or 0,3-5"),
@@ -253,10 +244,10 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "module": ("module", str, ""),
     "bytes": ("bytes", _range, "a range like 1e6-2e6, or 1e6-"),
     "stream": ("streams", _numbers, "numbers like 3 or 0,3-5"),
-    "times": ("times", _number(0, 1000), "a number from 0 to 1000"),
+    "times": ("times", _where(lambda x: 0 <= x <= 1000), "a number from 0 to 1000"),
     "like": ("like", _one_of(*LIKES), f"one of {', '.join(LIKES)}"),
     "gbps": ("gbps", _ABOVE_0, "a number above 0"),
-    "alpha_us": ("alpha_us", _number(0), "a number, 0 or more"),
+    "alpha_us": ("alpha_us", _where(lambda x: x >= 0), "a number, 0 or more"),
     "bucket_mb": ("bucket_mb", _ABOVE_0, "a number above 0"),
     "prefetch": ("prefetch", _whole(1), "a number of units, 1 or more"),
     "overlap": ("overlap", _only("full"), "full, or not there"),
