@@ -295,7 +295,7 @@ def _without_launching(
 ) -> Nodes:
     """Return the nodes without what threads do in operators that launch transfers that are gone."""
     asked = con.execute(_LAUNCHING, {"origin": graph.origin, "ops": nodes.op_id[gone].tolist()})
-    rows = asked.fetchnumpy()
+    rows = {name: np.ma.getdata(column) for name, column in asked.fetchnumpy().items()}
     delay, length = nodes.delay.astype(np.int64), nodes.length.astype(np.int64)
     for rank in np.unique(rows["rank"]).tolist():
         spent = where(rows, rows["rank"] == rank)

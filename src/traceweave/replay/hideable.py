@@ -116,7 +116,7 @@ def _on_path(graph: Graph) -> Ints:
 def _inputs(graph: Graph) -> Ints:
     """Return by node of a call when its input was there, on all its ranks; -FAR: not known."""
     nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
-    ready = np.full(len(nodes), -FAR)
+    ready: Ints = np.full(len(nodes), -FAR)
     if graph.has_gpu:
         is_call = np.isin(nodes.sort[edges.target], _OF_CALLS)
         fed = edges.where((edges.kind == Edge.STREAM_WAIT) & is_call)

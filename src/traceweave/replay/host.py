@@ -181,7 +181,8 @@ def handovers(calls: Columns, operators: Columns) -> tuple[Ints, Ints]:
 def held(holds: Columns, chain: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Return for how long between two moments something kept each thread from launching, and what
     did mostly: a place in HOLDS, -1 for nothing."""
-    total, by, most = covered(holds, chain, begin, end), np.full(len(chain), -1), 0
+    total, by = covered(holds, chain, begin, end), np.full(len(chain), -1)
+    most = np.zeros(len(chain), np.int64)
     for sort in np.unique(holds["sort"]).tolist():
         length = covered(where(holds, holds["sort"] == sort), chain, begin, end)
         by = np.where(length > most, sort, by)

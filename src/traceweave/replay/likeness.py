@@ -97,10 +97,10 @@ class Likeness:
         nodes = self._graph.nodes
         rows = np.flatnonzero(np.isin(nodes.sort, sorts))
         by_name = kind in ("compute", "copy", "launch")
-        name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
+        name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int64)
         # a call is the same whether or not it found anything to wait for
         sort = np.where(nodes.sort[rows] == Sort.ENTER, Sort.CALL, nodes.sort[rows])
-        return rows, name * 16 + sort, nodes.rank[rows]
+        return rows, name * 16 + sort.astype(np.int64), nodes.rank[rows]
 
     @cached_property
     def _of_launching_threads(self) -> Flags:

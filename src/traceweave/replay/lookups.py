@@ -53,12 +53,13 @@ def places(at: Ints, *keys: Ints) -> Ints:
 def most_common(keys: Ints) -> Flags:
     """Return which rows have the key that most have, of several the smallest."""
     found, count = np.unique(keys, return_counts=True)
-    return np.isin(keys, found[np.argsort(-count, kind="stable")[:1]])
+    which: Flags = np.isin(keys, found[np.argsort(-count, kind="stable")[:1]])
+    return which
 
 
 def leads(*keys: Ints) -> Flags:
     """Return whether each row has other keys than the one before."""
-    found = np.arange(len(keys[0])) == 0
+    found: Flags = np.arange(len(keys[0])) == 0
     for key in keys:
         found[1:] |= key[1:] != key[:-1]
     return found

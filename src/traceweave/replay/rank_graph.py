@@ -97,9 +97,9 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
 
     Delays are not known yet, nor when transfers begin.
     """
-    gpu = {**sorted_by(rows.gpu, "chain", "start_ns", "op_id")}
+    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
-    gpu["call"] = positions(calls["op_id"], gpu["launch"])
+    gpu = {**gpu, "call": positions(calls["op_id"], gpu["launch"])}
     copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
     room = device.made_room(gpu, calls, copies)
     gpu = device.since_room(gpu, room)

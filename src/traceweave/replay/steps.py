@@ -162,7 +162,8 @@ def _of(graph: Graph, of_rank: Callable[[Graph, RankGraph], Spans]) -> Spans:
     found = [of_rank(graph, part) for part in graph.parts]
     first = np.cumsum([0, *(len(spans.step) for spans in found)]).tolist()
     return Spans(
-        *(np.concatenate([getattr(spans, name) for spans in found]) for name in ("rank", "step")),
+        np.concatenate([spans.rank for spans in found]),
+        np.concatenate([spans.step for spans in found]),
         joined(*(spans.begin for spans in found)),
         joined(*(spans.end for spans in found)),
         np.concatenate([spans.last for spans in found]),
@@ -240,4 +241,5 @@ def _whole(graph: Graph, part: RankGraph) -> Spans:
 
 
 def _ops(graph: Graph, part: RankGraph) -> Ints:
-    return np.flatnonzero(graph.nodes.sort[part.nodes] < Sort.CALL) + part.nodes.start
+    ops: Ints = np.flatnonzero(graph.nodes.sort[part.nodes] < Sort.CALL) + part.nodes.start
+    return ops

@@ -195,7 +195,8 @@ def _summed(rows: list[Ints], of: list[Ints], ns: Ints) -> Floats:
     """Return the sum of what has the keys of each row."""
     number, count = numbered(*map(np.append, rows, of))
     row = len(rows[0])
-    return np.bincount(number[row:], ns, minlength=count)[number[:row]]
+    summed: Floats = np.bincount(number[row:], ns, minlength=count).astype(np.float64)
+    return summed[number[:row]]
 
 
 def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
