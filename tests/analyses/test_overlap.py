@@ -17,7 +17,7 @@ from tests.marks import nightly
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import graph_of
 from traceweave.replay.hideable import served
-from traceweave.replay.nodes import TRANSFER
+from traceweave.replay.nodes import Sort
 
 US = 1000
 later = partial(pytest.param, marks=nightly)
@@ -232,7 +232,7 @@ def test_a_call_gains_at_most_what_of_it_is_on_the_critical_path(
     end = nodes.end.max()
     for number, one in instances:
         length = nodes.length.astype(np.int64)
-        length[(nodes.instance == number) & (nodes.sort == TRANSFER)] = 0
+        length[(nodes.instance == number) & (nodes.sort == Sort.TRANSFER)] = 0
         start = replay(nodes.with_(length=length), graph.edges, graph.runs)
         gains[one] = int(end - (start + length).max())
     assert set(most.index) <= set(gains)

@@ -13,25 +13,25 @@ from tests.replay.by_hand import US
 from traceweave.errors import QueryError
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import NothingToReplayError, build
-from traceweave.replay.nodes import BARRIER, CALL, COMPUTE, FAR, STREAM_WAIT, Edges, Nodes
+from traceweave.replay.nodes import FAR, Edge, Edges, Nodes, Sort
 
 
 def _nodes(**columns: list[int]) -> Nodes:
     count = len(columns["length"])
-    usual = {"launch": -1, "rank": 0, "sort": COMPUTE, "step": -1, "instance": -1}
+    usual = {"launch": -1, "rank": 0, "sort": Sort.COMPUTE, "step": -1, "instance": -1}
     every = {f.name: columns.get(f.name, [usual.get(f.name, 0)] * count) for f in fields(Nodes)}
     return Nodes(**{name: np.array(values, np.int64) for name, values in every.items()})
 
 
 def _edges(*pairs: tuple[int, int]) -> Edges:
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T
-    return Edges.of(source, target, np.zeros_like(source), STREAM_WAIT)
+    return Edges.of(source, target, np.zeros_like(source), Edge.STREAM_WAIT)
 
 
 def test_a_kernel_waits_for_its_stream_and_its_launch() -> None:
     # a thread with calls of 10, each 5 after the one before; a stream launched by them
     nodes = _nodes(
-        sort=[CALL, CALL, CALL, COMPUTE, COMPUTE, COMPUTE],
+        sort=[Sort.CALL, Sort.CALL, Sort.CALL, Sort.COMPUTE, Sort.COMPUTE, Sort.COMPUTE],
         lag=[-FAR, 0, 0, -FAR, 1, 1],
         delay=[100, 5, 5, 0, 0, 2],
         length=[10, 10, 10, 40, 3, 3],
@@ -67,7 +67,7 @@ def test_ten_ops_of_three_ranks_make_a_graph(empty_run: duckdb.DuckDBPyConnectio
     # an op is a node, a part in the all-reduce is two, and all being there is one more
     assert len(graph.nodes) == 10 + 3 + 1
     assert graph.replayed().tolist() == graph.nodes.start.tolist()
-    (barrier,) = np.flatnonzero(graph.nodes.sort == BARRIER)
+    (barrier,) = np.flatnonzero(graph.nodes.sort == Sort.BARRIER)
     assert graph.nodes.start[barrier] == 30 * US
     assert not graph.dropped
 

@@ -13,7 +13,7 @@ from tests.marks import nightly
 from tests.replay.by_hand import check_replay
 from tests.told import Case, told
 from traceweave.analyses import Parameter, find
-from traceweave.replay.full_queues import DEPTH
+from traceweave.replay.device import DEPTH
 from traceweave.replay.model import Model
 
 MS = 1_000_000

@@ -18,7 +18,7 @@ from tests.conftest import MakeOnce
 from tests.marks import at_once, nightly
 from tests.simulated_runs import FOUR_RANKS, PP, SKEWED, SLOW_GPU_TP, SLOW_HOST, SYNC
 from traceweave.replay.graph import build
-from traceweave.replay.nodes import ARRIVAL, BARRIER, CALL, TRANSFER
+from traceweave.replay.nodes import Sort
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
 
 KINETO = (
@@ -60,17 +60,19 @@ def check(database: Path) -> None:
         known, numbers = ops
     # an op is the node of its id, or the two of which the second transfers
     of_device = (
-        (nodes.sort < CALL) & (nodes.sort != ARRIVAL) if graph.has_gpu else nodes.sort == TRANSFER
+        (nodes.sort < Sort.CALL) & (nodes.sort != Sort.ARRIVAL)
+        if graph.has_gpu
+        else nodes.sort == Sort.TRANSFER
     )
     of_device |= (nodes.sort == 2) & (not graph.has_gpu)
     ends = dict(zip(nodes.op_id[of_device].tolist(), nodes.end[of_device].tolist(), strict=True))
-    first = nodes.sort != TRANSFER
-    first &= nodes.sort < CALL if graph.has_gpu else np.isin(nodes.sort, (ARRIVAL, 2))
+    first = nodes.sort != Sort.TRANSFER
+    first &= nodes.sort < Sort.CALL if graph.has_gpu else np.isin(nodes.sort, (Sort.ARRIVAL, 2))
     starts = dict(zip(nodes.op_id[first].tolist(), nodes.start[first].tolist(), strict=True))
     assert len(starts) == len(ends) == len(known)
     assert starts == {op: start for op, (start, _) in known.items()}
     assert ends == {op: end for op, (_, end) in known.items()}
-    assert int(np.sum(nodes.sort == BARRIER)) == numbers
+    assert int(np.sum(nodes.sort == Sort.BARRIER)) == numbers
 
 
 def _measured(

@@ -14,7 +14,7 @@ from traceweave.replay.likeness import lower_quantiles
 from traceweave.replay.rows import Tables
 from traceweave.store.database import open_database
 
-RENAME = "CREATE OR REPLACE TEMP TABLE tw_replay_names AS SELECT 0 AS name_id, 'other' AS name"
+RENAME = "CREATE OR REPLACE TEMP TABLE tw_replay_names AS SELECT 0 AS number, 'other' AS name"
 
 
 @nightly

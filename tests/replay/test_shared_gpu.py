@@ -16,7 +16,7 @@ from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
 from traceweave.replay.graph import graph_of
-from traceweave.replay.nodes import FAR, STREAM_WAIT
+from traceweave.replay.nodes import FAR, Edge
 from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
 
@@ -71,7 +71,7 @@ def test_streams_that_a_collective_orders_do_not_hold_up_compute(
     op = run.gpu(0, (105 * US, 110 * US), launch=last, step=1)
     run.write()
     graph = graph_of(empty_run)
-    waits = graph.edges.kind == STREAM_WAIT
+    waits = graph.edges.kind == Edge.STREAM_WAIT
     found = set(graph.nodes.op_id[graph.edges.target[waits]].tolist())
     assert found == ({nccl} if inner else {nccl, op})
 
@@ -119,4 +119,4 @@ def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
     rank, place = np.array([0, 1] * 3), np.repeat(np.arange(3), 2)
     ready = np.array([1, 20, 2, 21, 3, 23])
     used = np.array([5, 30, 6, 22, 7, 31])
-    assert _before(rank, place, ready, used).tolist() == [FAR, 2, FAR]
+    assert _before(rank, place, ready, used, np.zeros(6)).tolist() == [FAR, 2, FAR]

@@ -59,5 +59,5 @@ def test_times_of_long_ops_may_contradict_each_other_by_more(length: int, seen: 
     ready = np.where(np.arange(12) % 2, gpu["start_ns"] - length, gpu["start_ns"])
     ready[8:] = gpu["start_ns"][8:]
     found = waits_by_place(Streams(gpu), ready)
-    assert found.source.tolist() == [8, 9, 10, 11][:seen]
-    assert found.target.tolist() == [1, 3, 5, 7][:seen]
+    assert found[0].tolist() == [8, 9, 10, 11][:seen]
+    assert found[1].tolist() == [1, 3, 5, 7][:seen]

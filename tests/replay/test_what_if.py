@@ -27,8 +27,7 @@ from traceweave.replay import answers
 from traceweave.replay.graph import graph_of
 from traceweave.replay.likeness import one_by_one
 from traceweave.replay.model import Model, standard_error
-from traceweave.replay.nodes import COMPUTE
-from traceweave.replay.rank_graph import HOST_WAIT
+from traceweave.replay.nodes import Edge, Sort
 from traceweave.store.database import time_limit
 from traceweave_simulator import Gap
 
@@ -167,7 +166,7 @@ def test_an_operator_after_a_wait_goes_on_when_the_collective_ends(recorded: Rec
         " WHERE w.name = '_c10d_functional::wait_tensor' AND w.duration_ns > 300000"
         " GROUP BY w.rank, w.op_id"
     )
-    held = graph.edges.target[graph.edges.kind == HOST_WAIT]
+    held = graph.edges.target[graph.edges.kind == Edge.HOST_WAIT]
     nodes = graph.nodes
     goes_on = set(zip(nodes.rank[held], nodes.start[held] + graph.origin, strict=True))
     waits["found"] = [row in goes_on for row in zip(waits["rank"], waits["next_ns"], strict=True)]
@@ -431,7 +430,7 @@ def test_where_a_rank_is_slow_in_some_steps_only_those_get_faster(
     run.slow_from_the_third()
     model = Model(run.con)
     nodes = model.changed(*model.parsed("rank=1 kind=compute like=median")).nodes
-    own = (nodes.rank == 1) & (nodes.sort == COMPUTE)
+    own = (nodes.rank == 1) & (nodes.sort == Sort.COMPUTE)
     lengths = [int(nodes.length[own & (nodes.step == step)][0]) for step in range(6)]
     assert lengths == pytest.approx([100 * MS - 2000] * 6, abs=2)
 

@@ -1,8 +1,9 @@
 """One dependency graph over all ranks: its critical path, and what steps would take if.
 
 Reads tables only. `rows` asks them; `rank_graph` makes nodes and edges of a rank (`device`,
-`streams`, `host` say which), `graph` ties the ranks together; `engine` replays; `path`, `quality`,
-`model` and `slowdown` answer, the latter from `single_steps`.
+`streams`, `host` say which), `graph` ties the ranks together; `engine` replays. `changes` applies a
+`scenario`: other lengths (`likeness`, `latencies`, `idle`), or other places (`moves`, `buckets`).
+`model` answers by `steps` and `path`; `tables` has it as rows.
 """
 
 from __future__ import annotations

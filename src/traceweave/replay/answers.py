@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -13,21 +13,19 @@ from traceweave.replay.scenario import EXAMPLE, parse
 
 VIEWS = ("scenario", "rank", "path")
 
+_COLUMNS = {
+    "scenario": (
+        "scenario", "measured_step_ns", "replayed_step_ns", "predicted_step_ns", "gain_ns",
+        "uncertainty_ns", "bottleneck", "note",
+    ),
+    "rank": ("scenario", "rank", "measured_step_ns", "predicted_step_ns", "gain_ns"),
+    "path": ("scenario", "rank", "kind", "what", "path_ns", "share"),
+}  # fmt: skip
+_TYPES = {name: pa.string() for name in ("scenario", "bottleneck", "note", "kind", "what")}
+_TYPES["share"] = pa.float64()
+"""All others are integers."""
 
-_BY_SCENARIO = pa.schema(
-    [
-        ("scenario", pa.string()),
-        ("measured_step_ns", pa.int64()),
-        ("replayed_step_ns", pa.int64()),
-        ("predicted_step_ns", pa.int64()),
-        ("gain_ns", pa.int64()),
-        ("uncertainty_ns", pa.int64()),
-        ("bottleneck", pa.string()),
-        ("note", pa.string()),
-    ]
-)
-
-WHAT_IF_COLUMNS: tuple[str, ...] = tuple(_BY_SCENARIO.names)
+WHAT_IF_COLUMNS = _COLUMNS["scenario"]
 """Of the view by scenario."""
 
 
@@ -46,9 +44,12 @@ def what_if(con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], by: str) -
         raise UsageError(f"what_if has no view {by!r}{hint}")
     if not scenarios:
         raise UsageError(f"name at least one scenario, {EXAMPLE}")
-    answers = Model(con).answers(scenarios)
-    table = {"scenario": _by_scenario, "rank": _by_rank, "path": _by_path}[by]
-    return pa.concat_tables([table(answer) for answer in answers])
+    rows = {"scenario": _by_scenario, "rank": _by_rank, "path": _by_path}[by]
+    found = [row for answer in Model(con).answers(scenarios) for row in rows(answer)]
+    schema = pa.schema([(name, _TYPES.get(name, pa.int64())) for name in _COLUMNS[by]])
+    return pa.Table.from_pylist(
+        [dict(zip(schema.names, row, strict=True)) for row in found], schema
+    )
 
 
 def verified(answers: pa.Table, after: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -72,45 +73,26 @@ def verified(answers: pa.Table, after: duckdb.DuckDBPyConnection) -> pa.Table:
     return answers
 
 
-def _by_scenario(answer: Answer) -> pa.Table:
-    row = {
-        "scenario": answer.scenario,
-        "measured_step_ns": round(answer.measured_step_ns),
-        # the same, or the graph would not have been built
-        "replayed_step_ns": round(answer.measured_step_ns),
-        "predicted_step_ns": round(answer.predicted_step_ns),
-        "gain_ns": round(answer.measured_step_ns) - round(answer.predicted_step_ns),
-        "uncertainty_ns": None if answer.uncertainty_ns is None else round(answer.uncertainty_ns),
-        "bottleneck": answer.bottleneck,
-        "note": answer.note,
-    }
-    return pa.Table.from_pylist([row], schema=_BY_SCENARIO)
+_Rows = Iterator[tuple[object, ...]]
+"""Of a view, in the order of its columns."""
 
 
-def _by_rank(answer: Answer) -> pa.Table:
-    measured = answer.measured_by_rank.round().astype("int64")
-    predicted = answer.predicted_by_rank.round().astype("int64")
-    return pa.table(
-        {
-            "scenario": [answer.scenario] * len(measured),
-            "rank": answer.ranks,
-            "measured_step_ns": measured,
-            "predicted_step_ns": predicted,
-            "gain_ns": measured - predicted,
-        }
-    )
+def _by_scenario(answer: Answer) -> _Rows:
+    measured, predicted = round(answer.measured_step_ns), round(answer.predicted_step_ns)
+    off = None if answer.uncertainty_ns is None else round(answer.uncertainty_ns)
+    # replayed it takes as long as measured, or the graph would not have been built
+    steps = (measured, measured, predicted, measured - predicted, off)
+    yield answer.scenario, *steps, answer.bottleneck, answer.note
 
 
-def _by_path(answer: Answer) -> pa.Table:
-    shares = answer.shares
-    total = max(int(shares.length.sum()), 1)
-    return pa.table(
-        {
-            "scenario": [answer.scenario] * len(shares.rank),
-            "rank": shares.rank,
-            "kind": list(shares.kind),
-            "what": pa.array(shares.what, pa.string()),
-            "path_ns": shares.length,
-            "share": shares.length / total,
-        }
-    )
+def _by_rank(answer: Answer) -> _Rows:
+    steps = (answer.measured_by_rank, answer.predicted_by_rank)
+    rounded = (of.round().astype("int64").tolist() for of in steps)
+    for rank, measured, predicted in zip(answer.ranks.tolist(), *rounded, strict=True):
+        yield answer.scenario, rank, measured, predicted, measured - predicted
+
+
+def _by_path(answer: Answer) -> _Rows:
+    total = max(sum(share.length for share in answer.shares), 1)
+    for share in answer.shares:
+        yield answer.scenario, *share, share.length / total

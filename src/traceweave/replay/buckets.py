@@ -21,18 +21,11 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.medians import group_medians
-from traceweave.replay.calling import calling, without_calling, without_launching
 from traceweave.replay.graph import Graph
-from traceweave.replay.likeness import places
-from traceweave.replay.nodes import (
-    BARRIER,
-    COMPUTE,
-    FAR,
-    HOST_WAIT,
-    STREAM_WAIT,
-    TRANSFER,
-    Nodes,
-)
+from traceweave.replay.host import covered
+from traceweave.replay.lookups import numbered, places, positions, stretches
+from traceweave.replay.nodes import FAR, Edge, Nodes, Sort
+from traceweave.replay.rows import where
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -46,6 +39,35 @@ SELECT step, max(begin) AS begin FROM (
 ) GROUP BY step
 """
 """When the last rank began the backward pass, by step, common clock."""
+
+_CALLING = """
+SELECT k.call_id, h.end_ns - h.start_ns
+FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
+WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
+"""
+
+_LAUNCHING = """
+WITH asked AS (
+    SELECT h.rank, h.pid, h.tid, h.start_ns, h.end_ns
+    FROM (SELECT unnest($ops) AS gpu_op_id) AS g
+    JOIN collectives AS k USING (gpu_op_id)
+    JOIN host_ops AS h ON h.op_id = k.host_op_id
+    WHERE h.kind = 'op'
+),
+around AS (
+    SELECT rank, pid, tid, start_ns, end_ns
+    FROM host_ops SEMI JOIN asked USING (rank)
+    WHERE kind = 'op' AND starts_with(name, 'c10d::')
+)
+SELECT
+    a.rank, (hash(a.pid, a.tid) >> 1)::BIGINT AS chain,
+    CASE WHEN c.end_ns >= a.end_ns THEN c.start_ns ELSE a.start_ns END - $origin AS start_ns,
+    CASE WHEN c.end_ns >= a.end_ns THEN c.end_ns ELSE a.end_ns END - $origin AS end_ns
+FROM asked AS a
+ASOF LEFT JOIN around AS c
+    ON c.rank = a.rank AND c.pid = a.pid AND c.tid = a.tid AND c.start_ns <= a.start_ns
+"""
+"""What launches collectives, with the operator around it, since the graph's origin."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +104,7 @@ def rebucketed(
     takes cores from what computes: nothing is gained by dividing.
     """
     length = nodes.length.astype(np.int64)
-    rows = np.flatnonzero(chosen & (nodes.sort == TRANSFER))
+    rows = np.flatnonzero(chosen & (nodes.sort == Sort.TRANSFER))
     instance = nodes.instance[rows]
     moved = np.maximum(length[rows] - alpha[instance], 0)
     usual = np.minimum(moved, group_medians(moved, graph.instances["bytes"][instance]))
@@ -110,7 +132,7 @@ def rebucketed(
                 length[rows[end]] = np.rint(np.maximum(last_part, all_parts))
     if host:
         return nodes.with_(length=length, delay=host.delay)
-    return without_launching(graph, con, nodes.with_(length=length), np.concatenate(gone))
+    return _without_launching(graph, con, nodes.with_(length=length), np.concatenate(gone))
 
 
 class _Host:
@@ -118,10 +140,10 @@ class _Host:
 
     def __init__(self, graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes) -> None:
         self._nodes, self.delay = nodes, nodes.delay.astype(np.int64)
-        waits = graph.edges.kind == HOST_WAIT
+        waits = graph.edges.kind == Edge.HOST_WAIT
         self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
         self._calling = calling(con, nodes)
-        self._works = np.flatnonzero((nodes.sort == COMPUTE) & (nodes.step >= 0))
+        self._works = np.flatnonzero((nodes.sort == Sort.COMPUTE) & (nodes.step >= 0))
         calls = np.bincount(np.maximum(nodes.launch, 0), self._calling, len(nodes))
         length = (nodes.length - calls)[self._works]
         self._longer = np.maximum(length - group_medians(length, self._same()), 0)
@@ -130,9 +152,8 @@ class _Host:
         """Return a number for each operator: the same in all steps of its rank."""
         nodes, works = self._nodes, self._works
         rank, name = nodes.rank[works], nodes.name[works]
-        place = places(name, rank, nodes.step[works], nodes.start[works])
-        same: Ints = np.unique(np.stack([rank, name, place]), axis=1, return_inverse=True)[1]
-        return same
+        place = places(nodes.start[works], name, rank, nodes.step[works])
+        return numbered(rank, name, place)[0]
 
     def merge(self, merged: Ints, kept: Ints, length: Ints) -> None:
         """Take from the lengths of operators, and from delays, what the host does for transfers
@@ -154,62 +175,54 @@ class _Host:
 
 def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     nodes, of = graph.nodes, graph.instances
-    there, done = np.full(len(of["number"]), -FAR), np.full(len(of["number"]), -FAR)
-    np.maximum.at(there, nodes.instance[rows], nodes.start[rows])
-    np.maximum.at(done, nodes.instance[rows], nodes.end[rows])
-    step = np.full(len(there), -1)
-    step[nodes.instance[rows]] = nodes.step[rows]
-    instance = np.unique(nodes.instance[rows])
-    instance = instance[(of["op"][instance] == "all_reduce") & (of["bytes"][instance] > 0)]
-    keys = step, of["elements"], of["group_id"]
-    instance = instance[np.lexsort([there[instance], *(key[instance] for key in keys)])]
-    number = np.full(len(there), -1)
-    number[instance] = np.arange(len(instance))
-    place = number[nodes.instance[rows]]
-    order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
-    rows, place = rows[order], place[order]
-    ready, used = _ready(graph, rows), _used(graph, rows)
-    used = _used_after_all(nodes.rank[rows], ready, used, alpha[nodes.instance[rows]])
-    where = np.stack([key[instance] for key in keys])
-    cuts = np.flatnonzero(np.any(where[:, 1:] != where[:, :-1], axis=0)) + 1
-    for one in np.split(np.arange(len(instance)), cuts) if len(instance) else []:
-        own = slice(*np.searchsorted(place, [one[0], one[-1] + 1]).tolist())
-        before = _before(nodes.rank[rows[own]], place[own] - one[0], ready[own], used[own])
-        those = instance[one]
+    instance = nodes.instance[rows]
+    there, done, step = (np.full(len(of["number"]), none) for none in (-FAR, -FAR, -1))
+    np.maximum.at(there, instance, nodes.start[rows])
+    np.maximum.at(done, instance, nodes.end[rows])
+    step[instance] = nodes.step[rows]
+    reduced = np.unique(instance)
+    reduced = reduced[(of["op"][reduced] == "all_reduce") & (of["bytes"][reduced] > 0)]
+    keys = [key[reduced] for key in (step, of["elements"], of["group_id"])]
+    order = np.lexsort((there[reduced], *keys))
+    reduced = reduced[order]
+    place = positions(reduced, instance)
+    in_order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
+    rows, place = rows[in_order], place[in_order]
+    sides = (nodes.rank[rows], place, _ready(graph, rows), _used(graph, rows))
+    for begin, end in stretches(*(key[order] for key in keys)):
+        own = slice(*np.searchsorted(place, [begin, end]).tolist())
+        rank, at, ready, used = (column[own] for column in sides)
+        those = reduced[begin:end]
+        before = _before(rank, at - begin, ready, used, alpha[those[at - begin]])
         size = of["bytes"][those]
         yield _Buckets(those, there[those], done[those], before, size, int(step[those[0]]))
 
 
-def _before(rank: Ints, place: Ints, ready: Ints, used: Ints) -> Ints:
+def _before(rank: Ints, place: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
     """Return the first bucket that a rank had only after it used each, FAR for none; rows are
-    sorted by place."""
+    sorted by place.
+
+    Those that come one right after the other are used when the last is: what is done between two in
+    less than a call costs before its first byte, `alpha` (a division of what was reduced), is done
+    as well after all.
+    """
     found = np.full(int(place[-1]) + 1, FAR)
-    for one in np.unique(rank).tolist():
-        own = np.flatnonzero(rank == one)
-        later = np.searchsorted(np.maximum.accumulate(ready[own]), used[own], side="right")
-        later = np.maximum(later, np.arange(len(own)) + 1)
-        np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
-    return found
-
-
-def _used_after_all(rank: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
-    """Return when each is used, where those that come one right after the other are used when the
-    last is: what is done between two in less than a call costs before its first byte (a division
-    of what was reduced) is done as well after all. Rows are in order."""
-    used = used.copy()
     for one in np.unique(rank).tolist():
         own = np.flatnonzero(rank == one)
         between = ready[own[1:]] - used[own[:-1]]
         is_last = np.append((between < 0) | (between > alpha[own[:-1]]), True)
-        used[own] = used[own[is_last]][np.cumsum(is_last) - is_last]
-    return used
+        last_used = used[own[is_last]][np.cumsum(is_last) - is_last]
+        later = np.searchsorted(np.maximum.accumulate(ready[own]), last_used, side="right")
+        later = np.maximum(later, np.arange(len(own)) + 1)
+        np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
+    return found
 
 
 def _used(graph: Graph, rows: Ints) -> Ints:
     """Return when something that waited for each went on."""
     nodes, edges = graph.nodes, graph.edges
     used = np.full(len(nodes), FAR)
-    goes_on = nodes.sort[edges.target] != BARRIER
+    goes_on = nodes.sort[edges.target] != Sort.BARRIER
     np.minimum.at(used, edges.source[goes_on], nodes.start[edges.target[goes_on]])
     return used[rows]
 
@@ -221,7 +234,7 @@ def _ready(graph: Graph, rows: Ints) -> Ints:
     asked = np.where(launch >= 0, nodes.start[launch] + nodes.launch_lag[rows - 1], -FAR)
     ready = np.full(len(nodes), -FAR)
     ready[rows - 1] = asked
-    waits = edges.kind == STREAM_WAIT
+    waits = edges.kind == Edge.STREAM_WAIT
     np.maximum.at(ready, edges.target[waits], nodes.end[edges.source[waits]])
     ready = ready[rows - 1]
     return np.where(ready > -FAR, ready, nodes.start[rows - 1])
@@ -245,16 +258,51 @@ def _ahead(
 ) -> float:
     """Return how long before a bucket was there its first part can begin, ns; 0: not known."""
     there = int(buckets.there[place])
+    if begins is None:
+        return 0
     if place:
         since, free = int(buckets.there[place - 1]), int(buckets.done[place - 1])
     else:
-        begin = begins(buckets.step) if begins else None
+        begin = begins(buckets.step)
         since, free = there if begin is None else begin, -FAR
-    if begins is None:
-        return 0
     return max(there - max(since + (there - since) / parts, free), 0)
 
 
 def _backward(graph: Graph, con: duckdb.DuckDBPyConnection) -> Callable[[int], int | None]:
     found = dict(con.execute(_BACKWARD).fetchall())
     return lambda step: found[step] - graph.origin if step in found else None
+
+
+def calling(con: duckdb.DuckDBPyConnection, nodes: Nodes) -> Ints:
+    """Return how long an operator takes to ask for each collective that the host transfers itself
+    (gloo), ns, at the arrival of that; 0 at all other nodes."""
+    arrival = np.flatnonzero((nodes.sort == Sort.ARRIVAL) & (nodes.launch >= 0))
+    # one that asks later than that is another's work
+    arrival = arrival[nodes.launch_lag[arrival] < nodes.length[nodes.launch[arrival]]]
+    known = dict(con.execute(_CALLING).fetchall())
+    found = np.zeros(len(nodes), np.int64)
+    found[arrival] = [known.get(one, 0) for one in nodes.op_id[arrival].tolist()]
+    return found
+
+
+def without_calling(length: Ints, nodes: Nodes, calls: Ints, gone: Ints) -> None:
+    """Take from the lengths of operators what they did to ask for transfers that are gone."""
+    np.subtract.at(length, nodes.launch[gone - 1], calls[gone - 1])
+
+
+def _without_launching(
+    graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, gone: Ints
+) -> Nodes:
+    """Return the nodes without what threads do in operators that launch transfers that are gone."""
+    asked = con.execute(_LAUNCHING, {"origin": graph.origin, "ops": nodes.op_id[gone].tolist()})
+    rows = {name: np.ma.getdata(column) for name, column in asked.fetchnumpy().items()}
+    delay, length = nodes.delay.astype(np.int64), nodes.length.astype(np.int64)
+    for rank in np.unique(rows["rank"]).tolist():
+        spent = where(rows, rows["rank"] == rank)
+        of = np.flatnonzero((nodes.rank == rank) & (nodes.sort >= Sort.CALL))
+        chain, start, end = nodes.chain[of], nodes.start[of], nodes.end[of]
+        delay[of] -= covered(spent, chain, start - np.maximum(delay[of], 0), start)
+        length[of] -= covered(spent, chain, start, end)
+    return nodes.with_(
+        delay=delay, length=np.maximum(length, 0), held=np.minimum(nodes.held, np.maximum(delay, 0))
+    )

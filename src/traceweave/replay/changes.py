@@ -13,90 +13,56 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
-from traceweave.replay.buckets import rebucketed
-from traceweave.replay.calling import calling, without_calling
+from traceweave.replay.buckets import calling, rebucketed, without_calling
 from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
-from traceweave.replay.latencies import latencies
-from traceweave.replay.likeness import (
-    AS_A_WHOLE,
-    Work,
-    divided,
-    factors,
-    in_steps,
-    numbered,
-    one_by_one,
-)
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    CALL,
-    COMMUNICATION,
-    COMPLETION,
-    COMPUTE,
-    ENTER,
-    EXIT,
-    FAR,
-    FREE,
-    HOLDS,
-    HOST_WAIT,
-    MEMORY,
-    TRANSFER,
-    Edges,
-    Nodes,
-)
-from traceweave.replay.own_stream import on_own_streams
-from traceweave.replay.prefetch import prefetched
-from traceweave.replay.rows import positions as positions_of
+from traceweave.replay.latencies import effective_bytes, latencies
+from traceweave.replay.likeness import Likeness
+from traceweave.replay.lookups import Union, positions
+from traceweave.replay.moves import on_own_streams, overlapped, prefetched
+from traceweave.replay.nodes import HOLDS, Edge, Edges, Nodes, Sort
 from traceweave.replay.scenario import Scenario
-from traceweave.replay.single_steps import positions
-from traceweave.replay.slowdown import places_of
 from traceweave.words import named, plural
 
-_LAUNCHED = (COMPUTE, MEMORY, COMMUNICATION, ARRIVAL)
+_LAUNCHED = (Sort.COMPUTE, Sort.MEMORY, Sort.COMMUNICATION, Sort.ARRIVAL)
 """What a call launches."""
 
 COLUMNS = {
-    "compute": (("length", (COMPUTE,)),),
-    "copy": (("length", (MEMORY,)),),
-    "transfer": (("length", (TRANSFER, COMMUNICATION)),),
+    "compute": (("length", (Sort.COMPUTE,)),),
+    "copy": (("length", (Sort.MEMORY,)),),
+    "transfer": (("length", (Sort.TRANSFER, Sort.COMMUNICATION)),),
     "launch": (
-        ("delay", (CALL, ENTER)),
-        ("length", (CALL,)),
+        ("delay", (Sort.CALL, Sort.ENTER)),
+        ("length", (Sort.CALL,)),
         ("launch_lag", _LAUNCHED),
     ),
-    "sync": (("length", (EXIT,)),),
+    "sync": (("length", (Sort.EXIT,)),),
     "device_delay": (("delay", _LAUNCHED),),
 }
 """By kind: the columns of nodes that it is, and of which sorts of nodes."""
 
 ON_CPU = {
     "launch": (
-        ("delay", (COMPUTE, CALL)),
-        ("length", (CALL,)),
-        ("launch_lag", (ARRIVAL, COMMUNICATION)),
+        ("delay", (Sort.COMPUTE, Sort.CALL)),
+        ("length", (Sort.CALL,)),
+        ("launch_lag", (Sort.ARRIVAL, Sort.COMMUNICATION)),
     ),
     "device_delay": (),
 }
 """The same in a run without a GPU."""
 
 _HELD = (
-    ("held", (CALL, ENTER)),
-    ("length", (CALL, EXIT)),
+    ("held", (Sort.CALL, Sort.ENTER)),
+    ("length", (Sort.CALL, Sort.EXIT)),
     ("launch_lag", _LAUNCHED),
 )
 """The same of what keeps a host thread from launching, and in a run without a GPU:"""
-_HELD_ON_CPU = (("held", (COMPUTE, CALL)),)
+_HELD_ON_CPU = (("held", (Sort.COMPUTE, Sort.CALL)),)
 
 
 _NO_CALL = -2
 """Of what nothing launched."""
-
-_UNKNOWN_STAGE = """
-SELECT DISTINCT rank FROM collectives
-WHERE collective_id IS NULL AND op IN ('send', 'recv', 'send_recv')
-    AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
-"""
 
 _UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"
 
@@ -114,6 +80,7 @@ class Changer:
 
     def __init__(self, con: duckdb.DuckDBPyConnection, graph: Graph) -> None:
         self.con, self.graph = con, graph
+        self._likeness = Likeness(con, graph)
         self.step = graph.nodes.step
 
     def apply(self, changed: Changed, scenario: Scenario) -> Changed:
@@ -128,18 +95,20 @@ class Changer:
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         for kind in scenario.kinds & ({"sync"} if scenario.idle else {"sync", *HOLDS}):
             waits = selected & self._is_of(kind, "length")
-            edges = edges.where(~((edges.kind == HOST_WAIT) & waits[edges.target]))
+            edges = edges.where(~((edges.kind == Edge.HOST_WAIT) & waits[edges.target]))
         if scenario.alone:
-            edges = edges.where(~((edges.kind == COMPLETION) & selected[edges.target]))
-            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == TRANSFER))
+            edges = edges.where(~((edges.kind == Edge.COMPLETION) & selected[edges.target]))
+            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == Sort.TRANSFER))
         if scenario.overlap:
-            nodes = self._overlapped(nodes, selected & (nodes.sort == TRANSFER), scenario)
+            nodes = overlapped(self.graph, nodes, selected) or _nothing(
+                scenario, "no wait of a collective for another stream is known"
+            )
         if scenario.bucket_mb is not None:
-            alpha, most = self._alpha(nodes.length), scenario.bucket_mb * 1e6
+            most, alpha = scenario.bucket_mb * 1e6, latencies(self.graph, nodes.length)
             nodes = rebucketed(self.graph, self.con, nodes, selected, most, alpha)
         if scenario.prefetch is not None:
-            found_ahead = prefetched(self.graph, nodes, edges, selected, scenario.prefetch)
-            nodes, edges = found_ahead or _nothing(
+            moved = prefetched(self.graph, nodes, edges, selected, scenario.prefetch)
+            nodes, edges = moved or _nothing(
                 scenario, "no compute is known to wait for an all_gather"
             )
         if scenario.own_stream:
@@ -156,23 +125,21 @@ class Changer:
         """Return why a collective operation that was recorded is not selected; '' if it was not."""
         # to its end: DuckDB registers nothing while a result is open
         ((calls,),) = self.con.execute(_UNMATCHED_CALLS, [scenario.op]).fetchall()
-        if not calls:
-            return ""
-        return (
+        because = (
             f"of {scenario.op}, {plural(calls, 'call')} could not be matched over the ranks,"
             " so that their waiting and transfer are not known"
         )
+        return because if calls else ""
 
     def _is_of(self, kind: str, column: str) -> Flags:
         """Return of which nodes a column is that kind of time: what launching is to one, the loader
         or the allocator is to another."""
         nodes = self.graph.nodes
-        if column == "launch_lag":
-            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
-        else:
-            by = nodes.held_by if column == "held" else nodes.call_by
         if column == "delay":
             return np.ones(len(nodes), bool)
+        by = nodes.held_by if column == "held" else nodes.call_by
+        if column == "launch_lag":
+            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
         own: Flags = by == (HOLDS.index(kind) if kind in HOLDS else -1)
         return own
 
@@ -200,7 +167,7 @@ class Changer:
             chosen &= self._named(s.class_, names.classes, nodes.class_, "class")
         if s.name is not None:
             chosen &= self._named(s.name, names.names, nodes.name, "name") & (
-                nodes.sort <= TRANSFER
+                nodes.sort <= Sort.TRANSFER
             )
         if s.streams is not None:
             chosen &= self._of_streams(s.streams)
@@ -232,7 +199,7 @@ class Changer:
         ops = self.con.execute(of).fetchnumpy()
         _known("stream", streams, np.unique(ops["stream"]).tolist())
         mine = ops["op_id"][np.isin(ops["stream"], list(streams))]
-        found: Flags = (nodes.sort < CALL) & np.isin(nodes.op_id, mine)
+        found: Flags = (nodes.sort < Sort.CALL) & np.isin(nodes.op_id, mine)
         return found
 
     def _of_instance(self, wanted: Flags) -> Flags:
@@ -257,28 +224,24 @@ class Changer:
         rows = self.con.execute(
             f"SELECT rank, (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns - $origin AS begins,"
             f" end_ns - $origin AS ends FROM host_ops WHERE {condition} AND {like}"
-            " AND rank IS NOT NULL ORDER BY start_ns",
+            " AND rank IS NOT NULL",
             {"name": name, "origin": graph.origin},
         ).fetchnumpy()
         if not len(rows["rank"]):
             raise UsageError(missing or f"no range of this run's host is called {name!r}")
         if not graph.has_gpu:
             raise UsageError("operators and modules launch nothing in a run without a GPU")
-        launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == EXIT)
-        call = np.concatenate([nodes.launch[launched], exits])
-        launched = np.concatenate([launched, exits])
+        launched, exits = np.flatnonzero(nodes.launch >= 0), np.flatnonzero(nodes.sort == Sort.EXIT)
+        call = np.append(nodes.launch[launched], exits)
+        launched = np.append(launched, exits)
         inside = np.zeros(len(nodes), bool)
-        for rank, chain in sorted(
-            set(zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True))
-        ):
+        for rank, chain in {*zip(rows["rank"].tolist(), rows["chain"].tolist(), strict=True)}:
             of = (rows["rank"] == rank) & (rows["chain"] == chain)
-            begins, until = rows["begins"][of], np.maximum.accumulate(rows["ends"][of])
             mine = (nodes.rank[call] == rank) & (nodes.chain[call] == chain)
-            at = nodes.start[call[mine]]
-            place = np.searchsorted(begins, at, side="right") - 1
-            inside[launched[mine]] = (place >= 0) & (at <= until[np.maximum(place, 0)])
+            ranges = Union(rows["begins"][of], rows["ends"][of])
+            inside[launched[mine]] = ranges.holds(nodes.start[call[mine]])
         # what transfers follows what arrives
-        inside[1:] |= inside[:-1] & (nodes.sort[1:] == TRANSFER)
+        inside[1:] |= inside[:-1] & (nodes.sort[1:] == Sort.TRANSFER)
         return inside
 
     # -- what changes
@@ -313,7 +276,7 @@ class Changer:
         without_calling(length, nodes, calling(self.con, nodes), np.flatnonzero(gone))
         asked_by = nodes.launch[edges.source - 1]
         own = (asked_by >= 0) & (nodes.chain[asked_by] == nodes.chain[edges.target])
-        waits = (edges.kind == HOST_WAIT) & gone[edges.source] & own
+        waits = (edges.kind == Edge.HOST_WAIT) & gone[edges.source] & own
         return nodes.with_(length=np.maximum(length, 0)), edges.where(~waits)
 
     @cached_property
@@ -326,7 +289,8 @@ class Changer:
             chosen = chosen & self.graph.nodes.depends(slice(None))
         if s.like is not None:
             # first, as it takes the most memory
-            rows, factor = self._likeness(old, kind, chosen, s)
+            sorts = [sort for _, sorts in self._columns(kind) for sort in sorts]
+            rows, factor = self._likeness.factors(old, kind, sorts, chosen, s)
             values = np.rint(old[rows] * factor)
             del factor
             new = old.astype(np.int64)
@@ -342,14 +306,14 @@ class Changer:
         elif s.gbps is not None or s.alpha_us is not None:
             # of what could not be matched the size is not known, and a send half is no transfer
             nodes = self.graph.nodes
-            chosen = chosen & (nodes.instance >= 0) & (nodes.sort != COMMUNICATION)
+            chosen = chosen & (nodes.instance >= 0) & (nodes.sort != Sort.COMMUNICATION)
             new[chosen] = self._transfer(old, chosen, s)
         return new
 
     def _lost(self, chosen: Flags, s: Scenario) -> Floats:
         """Return which share of the length of each chosen node contention takes; 0: not known."""
         kernels, shares = self._contention
-        place = positions_of(kernels, self.graph.nodes.op_id)
+        place = positions(kernels, self.graph.nodes.op_id)
         known = chosen & (place >= 0)
         if not np.any(known):
             _nothing(
@@ -363,143 +327,19 @@ class Changer:
     def _contention(self) -> tuple[Ints, Floats]:
         return lost_shares(self.con)
 
-    def _likeness(self, old: Ints, kind: str, chosen: Flags, s: Scenario) -> tuple[Ints, Floats]:
-        """Return the chosen nodes that others can be compared with, and by what factor each has to
-        change to be like those."""
-        nodes = self.graph.nodes
-        if kind == "transfer":
-            of = self.graph.instances
-            rows = np.flatnonzero((nodes.sort == TRANSFER) & (nodes.instance >= 0))
-            alike = np.stack([_codes(of["op"]), of["bytes"], of["size"]])
-            _, what = np.unique(alike, axis=1, return_inverse=True)
-            instance = nodes.instance[rows]
-            thing, who = what[instance], of["group_id"][instance]
-        else:
-            sorts = [sort for _, sorts in self._columns(kind) for sort in sorts]
-            rows = np.flatnonzero(np.isin(nodes.sort, sorts))
-            by_name = kind in ("compute", "copy", "launch")
-            name = np.maximum(nodes.name[rows], 0) if by_name else np.zeros(len(rows), np.int32)
-            # a call is the same whether or not it found anything to wait for
-            sort: Ints = np.where(nodes.sort[rows] == ENTER, CALL, nodes.sort[rows])
-            thing, who = name * 16 + sort, nodes.rank[rows]
-        if s.steps is not None:
-            named = np.isin(self.step[rows], list(s.steps))
-            rows, thing, who = rows[named], thing[named], who[named]
-        if s.like == "mean":
-            # what is divided is the work of the chosen, and stays the same
-            rows, thing, who = (part[chosen[rows]] for part in (rows, thing, who))
-            if kind in AS_A_WHOLE and s.steps is None:
-                thing = one_by_one(thing, who, self.step[rows], nodes.start[rows])
-        wanted = chosen[rows]
-        of_owner, _ = numbered(who - who.min(initial=0))
-        like = s.like or "median"
-        stages = None
-        if like == "mean" and kind in AS_A_WHOLE:
-            # the first peer of each stands for its stage
-            stages = self._peers(np.unique(who)).argmax(axis=1)
-        if stages is not None and s.steps is not None:
-            stretch = self._stretches(who)[rows]
-            return rows, divided(old[rows], thing, of_owner, self.step[rows], stretch, stages)
-        if s.steps is not None:
-            # one by one: ranks that are late by turns are alike in all of them together
-            of_step, steps = numbered(self.step[rows])
-            thing = numbered(thing)[0] * steps + of_step
-        of_thing, _ = numbered(thing)
-        to_change: Flags | None = None
-        if kind in AS_A_WHOLE and s.ranks is not None and not set(self.graph.ranks) <= s.ranks:
-            to_change = np.isin(np.unique(who), list(s.ranks))
-        compared = factors(old[rows], of_thing, of_owner, like, stages, to_change)
-        alone = np.isnan(compared)[of_thing, of_owner]
-        if like == "mean" or s.steps is not None:
-            factor = compared[of_thing, of_owner]
-        else:
-            known = np.nan_to_num(compared, nan=1.0)
-            factor = in_steps(old[rows], of_thing, of_owner, self.step[rows], known, like)
-        if kind not in AS_A_WHOLE:
-            alone &= self._of_launching_threads[rows] if kind == "launch" else False
-        if like != "mean" and (wanted & alone).any():
-            work = Work(old[rows], of_thing, of_owner, self.step[rows], self._stretches(who)[rows])
-            peers = self._peers(np.unique(who))
-            for owner in np.unique(of_owner[wanted & alone]).tolist():
-                mine, things = alone & (of_owner == owner), np.isnan(compared[:, owner])
-                whole = work.factors(owner, things, peers[owner], like, s.steps is None)
-                factor[mine] = whole[mine]
-        np.nan_to_num(factor, copy=False, nan=1)
-        return rows[wanted], factor[wanted]
-
-    @cached_property
-    def _of_launching_threads(self) -> Flags:
-        """Whether each node is the host's and of a thread that launches; without a GPU, all are."""
-        nodes = self.graph.nodes
-        if not self.graph.has_gpu:
-            return np.ones(len(nodes), bool)
-        launching = np.unique(nodes.chain[nodes.launch[nodes.launch >= 0]])
-        return (nodes.sort >= CALL) & np.isin(nodes.chain, launching)
-
-    def _stretches(self, who: Ints) -> Ints:
-        """Return for each node how many of the collectives that all these ranks share its rank had
-        come to: between two of them what ranks do can be compared."""
-        start, ranks = self.graph.nodes.start, set(np.unique(who).tolist())
-        parts = [(part, mine) for part, mine in self.graph.of_ranks() if part.rank in ranks]
-        instances = len(self.graph.instances["number"])
-        count, first = np.zeros(instances, np.int64), np.full(instances, FAR)
-        for part, mine in parts:
-            count += np.bincount(part.instance, minlength=instances)
-            np.minimum.at(first, part.instance, start[part.arrival + mine.start])
-        found = np.zeros(len(start), np.int64)
-        for part, mine in parts:
-            shared = count[part.instance] == len(ranks)
-            in_order = np.argsort(first[part.instance[shared]], kind="stable")
-            at = np.maximum.accumulate(start[part.arrival[shared][in_order] + mine.start])
-            found[mine] = np.searchsorted(at, start[mine], side="right")
-        return found
-
-    def _peers(self, ranks: Ints) -> Flags:
-        """Return for each of these ranks which of them are in the same stage of a pipeline: others
-        have other work.
-
-        Where a rank's messages are not matched it is not known who is, and only the rank itself is.
-        """
-        stage = places_of(self.graph).stage[positions(self.graph, ranks)]
-        unmatched = [rank for (rank,) in self.con.execute(_UNKNOWN_STAGE).fetchall()]
-        same, itself = stage[:, None] == stage, np.eye(len(ranks), dtype=bool)
-        return np.where(np.isin(ranks, unmatched)[:, None], itself, same)
-
     def _transfer(self, old: Ints, chosen: Flags, s: Scenario) -> Ints:
         """Return transfer times at another latency or bandwidth.
 
         Bandwidth is the bus bandwidth of nccl-tests. What is not given stays as a line through the
         medians by size has it.
         """
-        nodes, of = self.graph.nodes, self.graph.instances
-        instance = nodes.instance
-        size = np.maximum(of["bytes"], 0) * of["factor"]
-        alpha = self._alpha(old)
-        at = instance[chosen]
-        unknown = of["bytes"][at] < 0
-        least = alpha[at] if s.alpha_us is None else np.full(len(at), s.alpha_us * 1000)
-        kept = np.maximum(old[chosen] - alpha[at], 0)
-        moved = kept if s.gbps is None else size[at] / s.gbps
-        return np.where(unknown, old[chosen], np.rint(least + moved)).astype(np.int64)
-
-    def _alpha(self, old: Ints) -> Floats:
-        """Return the latency of each instance, ns."""
-        nodes, of = self.graph.nodes, self.graph.instances
-        whole = (nodes.sort == TRANSFER) & (nodes.instance >= 0)
-        size = np.maximum(of["bytes"], 0) * of["factor"]
-        return latencies(of["size"], size, nodes.instance[whole], old[whole])
-
-    def _overlapped(self, nodes: Nodes, chosen: Flags, s: Scenario) -> Nodes:
-        """Let collectives arrive as soon as what they wait for on other streams is done."""
-        arrival = np.flatnonzero(chosen) - 1
-        fed = np.zeros(len(nodes), bool)
-        fed[self.graph.edges.target] = True
-        arrival = arrival[fed[arrival]]
-        if not len(arrival):
-            _nothing(s, "no wait of a collective for another stream is known")
-        lag, launch, delay = (c.astype(np.int64) for c in (nodes.lag, nodes.launch, nodes.delay))
-        lag[arrival], launch[arrival], delay[arrival] = FREE, -1, 0
-        return nodes.with_(lag=lag, launch=launch, delay=delay)
+        at = self.graph.nodes.instance[chosen]
+        alpha, old = latencies(self.graph, old)[at], old[chosen]
+        least = alpha if s.alpha_us is None else s.alpha_us * 1000
+        kept = np.maximum(old - alpha, 0)
+        moved = kept if s.gbps is None else effective_bytes(self.graph)[at] / s.gbps
+        known = self.graph.instances["bytes"][at] >= 0
+        return np.where(known, np.rint(least + moved), old).astype(np.int64)
 
 
 def _nothing(scenario: Scenario, why: str) -> NoReturn:
@@ -511,8 +351,3 @@ def _known(what: str, wanted: frozenset[int], known: Collection[int]) -> None:
     for one in sorted(wanted - set(known)):
         has = f"; it has {named(what, sorted(known))}" if known else ""
         raise UsageError(f"this run has no {what} {one}{has}")
-
-
-def _codes(column: Ints) -> Ints:
-    codes: Ints = np.unique(column.astype(str), return_inverse=True)[1]
-    return codes

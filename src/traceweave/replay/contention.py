@@ -6,17 +6,13 @@ compared, and what is lost is in contention.sql.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
 from traceweave.arrays import Floats, Ints
 from traceweave.interrupts import go_on
-from traceweave.replay.rows import together
-from traceweave.replay.unions import Union
+from traceweave.replay.lookups import Union
+from traceweave.replay.rows import together, where
 from traceweave.store.rows import Columns, registered
 from traceweave.vocabulary import script
 
@@ -54,20 +50,10 @@ def create_contention_table(con: duckdb.DuckDBPyConnection) -> None:
         ops = {name: np.ma.getdata(values) for name, values in read.items()}
         # one number per rank and device: numpy sorts pairs ten times as slowly
         of_device = ops["rank"] * (ops["device"].max(initial=0) + 2) + ops["device"]
-        found = [
-            beside({name: values[of_device == one] for name, values in ops.items()})
-            for one in np.unique(of_device).tolist()
-        ]
-        if found:
-            together = {name: _joined([one[name] for one in found]) for name in found[0]}
-            with registered(con, together) as rows:
+        for one in np.unique(of_device).tolist():
+            with registered(con, beside(where(ops, of_device == one))) as rows:
                 con.execute(f"INSERT INTO tw_beside BY NAME FROM {rows}")
     con.execute(script(__package__, "contention.sql"))
-
-
-def _joined(columns: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    joined: npt.NDArray[Any] = np.ma.concatenate(columns)  # type: ignore[no-untyped-call]
-    return joined
 
 
 def _parts(con: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:

@@ -8,9 +8,10 @@ arrays, and only runs are gone through one by one.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -79,32 +80,16 @@ def _order(nodes: Nodes, first: Ints, launched_by: Ints, edges: Edges) -> Ints:
     target = np.concatenate([chained, launched, edges.target])
     if bool(np.all(place[source] < place[target])):
         return order
-    return _sorted_out(place, source, target)
-
-
-def _sorted_out(place: Ints, source: Ints, target: Ints) -> Ints:
-    """Return an order that all edges agree with, close to the places given."""
-    by_source = np.argsort(source, kind="stable")
-    begin = np.searchsorted(source[by_source], np.arange(len(place) + 1)).tolist()
-    targets = target[by_source].tolist()
-    waiting = np.bincount(target, minlength=len(place)).tolist()
-    places = place.tolist()
-    ready = [(places[run], run) for run in np.flatnonzero(np.asarray(waiting) == 0).tolist()]
-    heapq.heapify(ready)
-    order = []
-    while ready:
-        _, run = heapq.heappop(ready)
-        order.append(run)
-        for other in targets[begin[run] : begin[run + 1]]:
-            waiting[other] -= 1
-            if not waiting[other]:
-                heapq.heappush(ready, (places[other], other))
-    if len(order) < len(place):
+    before: dict[int, list[int]] = {run: [] for run in order.tolist()}
+    for one, other in zip(source.tolist(), target.tolist(), strict=True):
+        before[other].append(one)
+    try:
+        return np.array([*TopologicalSorter(before).static_order()], np.int64)
+    except CycleError as error:
         raise QueryError(
-            f"replay is refused: {len(place) - len(order)} stretches of this run depend on each"
+            f"replay is refused: {len(error.args[1]) - 1} stretches of this run depend on each"
             " other in a circle; the times of its traces contradict each other"
-        )
-    return np.array(order, np.int64)
+        ) from error
 
 
 def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
@@ -115,24 +100,21 @@ def replay(nodes: Nodes, edges: Edges, runs: Runs | None = None) -> Ints:
     launched = np.where(runs.launched_by >= 0, begun[runs.launched_by], -FAR)
     start = np.empty(len(nodes), np.int64)
     for block in nodes.blocks():
-        of, shape = runs.of[block], _shape(nodes, runs, block)
-        np.maximum(
-            begun[of] + shape.after_begin, launched[of] + shape.after_launch, out=start[block]
-        )
+        of, since = runs.of[block], _since(nodes, runs, block)
+        np.maximum(begun[of] + since.begin, launched[of] + since.launch, out=start[block])
     return start
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """When each node of a rank starts at the earliest."""
+class Since(NamedTuple):
+    """How long after what a run depends on each node starts at the earliest, or the run ends."""
 
-    after_begin: Ints
+    begin: Ints
     """Since its run may begin."""
-    after_launch: Ints
+    launch: Ints
     """Since the run that launches it began; NEVER if none does."""
 
 
-def _shape(nodes: Nodes, runs: Runs, block: slice) -> _Shape:
+def _since(nodes: Nodes, runs: Runs, block: slice) -> Since:
     # what a rank's ops take is summed up twice, which is less than to keep it
     of, delay = runs.of[block], nodes.delay[block]
     first = np.flatnonzero(np.diff(of, prepend=-1))
@@ -153,8 +135,7 @@ def _shape(nodes: Nodes, runs: Runs, block: slice) -> _Shape:
         + delay[launched]
         - along[launched]
     )
-    after_launch = np.maximum(_running_maxima(earliest, number) + along, NEVER)
-    return _Shape(after_begin, after_launch)
+    return Since(after_begin, np.maximum(_running_maxima(earliest, number) + along, NEVER))
 
 
 def _running_maxima(values: Ints, run: Ints) -> Ints:
@@ -172,10 +153,10 @@ BLOCK = 1 << 20
 """Runs whose maxima are taken at a time."""
 
 
-def times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
+def times(nodes: Nodes, runs: Runs, of: Since) -> tuple[Ints, Ints]:
     """Return when each run may begin, the latest of what it depends on, the delay left out; and
     when its last node ends, given the lengths of the runs."""
-    ends, launched_ends = of.since_begin.tolist(), of.since_launch.tolist()
+    ends, launched_ends = of.begin.tolist(), of.launch.tolist()
     follows = (nodes.lag[runs.first] > FREE).tolist()
     chain_lag = nodes.lag[runs.first].tolist()
     launched_by = runs.launched_by.tolist()
@@ -202,27 +183,17 @@ def times(nodes: Nodes, runs: Runs, of: Lengths) -> tuple[Ints, Ints]:
     return np.array(begun, np.int64), np.array(end, np.int64)
 
 
-@dataclass(frozen=True)
-class Lengths:
-    """When the last node of each run ends."""
-
-    since_begin: Ints
-    """Since the run may begin."""
-    since_launch: Ints
-    """Since the run that launches it began."""
-
-
-def lengths(nodes: Nodes, runs: Runs) -> Lengths:
-    """Return the lengths of all runs."""
+def lengths(nodes: Nodes, runs: Runs) -> Since:
+    """Return when the last node of each run ends."""
     last = np.append(runs.first[1:], len(nodes)) - 1
-    since_begin, since_launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
+    begin, launch = np.empty(len(last), np.int64), np.empty(len(last), np.int64)
     for block in nodes.blocks():
-        shape = _shape(nodes, runs, block)
+        since = _since(nodes, runs, block)
         mine = slice(int(runs.of[block.start]), int(runs.of[block.stop - 1]) + 1)
         at = last[mine] - block.start
-        since_begin[mine] = shape.after_begin[at] + nodes.length[last[mine]]
-        since_launch[mine] = shape.after_launch[at] + nodes.length[last[mine]]
-    return Lengths(since_begin, since_launch)
+        begin[mine] = since.begin[at] + nodes.length[last[mine]]
+        launch[mine] = since.launch[at] + nodes.length[last[mine]]
+    return Since(begin, launch)
 
 
 def slack(nodes: Nodes, edges: Edges) -> Ints:

@@ -7,40 +7,28 @@ it was not launched yet, it was behind the call on the same stream, or it waited
 
 from __future__ import annotations
 
-from typing import Any
-
 import duckdb
 import numpy as np
 import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
+from traceweave.replay.host import covered
+from traceweave.replay.lookups import leads, positions
 from traceweave.replay.rows import (
     CATEGORY,
     COMMUNICATES,
     COMPUTES,
     COPIES,
-    DEVICE,
-    LAUNCH,
     NONE,
-    WAIT,
+    Call,
     RankRows,
     Tables,
     of_rank,
-    positions,
     sorted_by,
+    where,
 )
-from traceweave.replay.streams import (
-    NO_WAITS,
-    PROMPT_NS,
-    Streams,
-    Waits,
-    in_time,
-    ordered_waits,
-    recorded_waits,
-    records,
-)
-from traceweave.replay.unions import Union
+from traceweave.replay.streams import NO_WAITS, PROMPT_NS, Streams, records, told_waits
 from traceweave.store.rows import Columns, registered
 
 FAR = np.iinfo(np.int64).max
@@ -60,15 +48,6 @@ SELECT
 FROM collectives
 WHERE rank BETWEEN $first AND $last
 ORDER BY rank, start_ns, op_id
-"""
-
-_LOST_CALLS = """
-SELECT start_local_ns AS called_ns FROM host_ops
-WHERE rank = $rank AND op_id IN (SELECT unnest($lost))
-    AND correlation NOT IN (
-        SELECT correlation FROM gpu_ops WHERE rank = $rank AND correlation IS NOT NULL
-    )
-ORDER BY called_ns
 """
 
 _COLUMNS = (
@@ -106,7 +85,7 @@ def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int,
     """Add the pieces of some ranks to the tables."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
     read = tables.read(**those, only=("gpu", "calls", "recorded"))
-    host = None if tables.has_gpu else _fetched(con, _HOST_TIMELINE, those | {"none": NONE})
+    host = None if tables.has_gpu else _on_host(con, those)
     for rank, tick in ranks:
         go_on()
         rows = read(rank, tick)
@@ -114,7 +93,7 @@ def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int,
         there = {name: of for name, of in _TABLES.items() if np.any(ops["category"] == of)}
         if not there:
             continue
-        edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(con, rank, rows)
+        edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(rows)
         for name, category in there.items():
             found = _pieces(ops, edges, waits, lost, category)
             found["rank"] = np.full(len(found["op_id"]), rank)
@@ -122,8 +101,9 @@ def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int,
                 con.execute(f"INSERT INTO {name} BY NAME FROM {listed}")
 
 
-def _fetched(con: duckdb.DuckDBPyConnection, query: str, values: dict[str, Any]) -> Columns:
-    found = con.execute(query, values).fetchnumpy()
+def _on_host(con: duckdb.DuckDBPyConnection, those: dict[str, int]) -> Columns:
+    """Return the operations of some ranks without a GPU."""
+    found = con.execute(_HOST_TIMELINE, those | {"none": NONE}).fetchnumpy()
     return {name: np.ma.getdata(column) for name, column in found.items()}
 
 
@@ -136,44 +116,37 @@ def _timeline(gpu: Columns) -> Columns:
 
 def _waiting(calls: Columns) -> Columns:
     """Return the calls in which a thread waits for the device, on its rank's own clock."""
-    names = {"thread": "chain", "start_ns": "own_start_ns", "end_ns": "own_end_ns"}
-    waits = (calls["sort"] >= DEVICE) & (calls["sort"] < WAIT)
+    names = {"chain": "chain", "start_ns": "own_start_ns", "end_ns": "own_end_ns"}
+    waits = (calls["sort"] >= Call.DEVICE) & (calls["sort"] < Call.WAIT)
     return {name: calls[column][waits] for name, column in names.items()}
 
 
-def _lost(con: duckdb.DuckDBPyConnection, rank: int, of_streams: RankRows) -> Ints:
+def _lost(rows: RankRows) -> Ints:
     """Return when the rank launched what has no record, in order, on its own clock."""
-    calls = of_streams.calls
-    unseen = (calls["sort"] == LAUNCH) & (calls["correlation"] >= 0)
-    unseen &= ~np.isin(calls["op_id"], of_streams.gpu["launch"])
-    if not np.any(unseen):
-        return np.empty(0, np.int64)
-    given = {"rank": rank, "lost": calls["op_id"][unseen].tolist()}
-    found: Ints = _fetched(con, _LOST_CALLS, given)["called_ns"]
-    return found
+    calls, gpu = rows.calls, rows.gpu
+    lost = (calls["sort"] == Call.LAUNCH) & (calls["correlation"] >= 0)
+    lost &= ~np.isin(calls["op_id"], gpu["launch"])
+    lost &= ~np.isin(calls["correlation"], gpu["correlation"])
+    return np.sort(calls["own_start_ns"][lost])
 
 
-def _edges(of_streams: RankRows, ops: Columns) -> Waits:
+def _edges(rows: RankRows, ops: Columns) -> Ints:
     """Return the waits between streams that are recorded, or that the order of calls tells: what
     times alone suggest is no evidence here. They are by the places of ops in the timeline."""
     names = ("op_id", "chain", "stream", "start_ns", "end_ns", "called", "launch")
-    gpu = sorted_by({name: of_streams.gpu[name] for name in names}, "chain", "start_ns", "op_id")
+    gpu = sorted_by({name: rows.gpu[name] for name in names}, "chain", "start_ns", "op_id")
     if not len(gpu["op_id"]):
         return NO_WAITS
-    calls = sorted_by(of_streams.calls, "chain", "start_ns", "op_id")
-    streams = Streams(gpu)
-    found = records(of_streams.recorded, calls, streams)
-    recorded, covered = recorded_waits(found, calls, streams)
-    told = Waits.joined(recorded, ordered_waits(calls, covered, streams))
-    fits = in_time(told, gpu, of_streams.tick if of_streams.tick > 1 else 0)
-    place = positions(ops["op_id"], gpu["op_id"])
-    source, target = place[told.source[fits]], place[told.target[fits]]
-    there = (source >= 0) & (target >= 0)
-    return Waits(source[there], target[there])
+    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
+    streams = Streams({**gpu, "call": positions(calls["op_id"], gpu["launch"])})
+    found = records(rows.recorded, calls, streams)
+    told, _, _ = told_waits(found, calls, streams, rows.tick if rows.tick > 1 else 0)
+    edges = positions(ops["op_id"], gpu["op_id"])[told]
+    return edges[:, np.all(edges >= 0, axis=0)]
 
 
 def _pieces(
-    ops: Columns, edges: Waits, waiting: Columns, lost: Ints, category: int
+    ops: Columns, edges: Ints, waiting: Columns, lost: Ints, category: int
 ) -> dict[str, Ints]:
     """Return the stretches of calls, or copies, in which nothing that goes before them ran, cut
     where what follows is launched."""
@@ -193,11 +166,11 @@ def _pieces(
     # waits for its end
     waits, since = _ends(ops, edges, category)
     pending = np.where(start < cut, np.clip(since[call], start, cut), cut)
-    blocked = _covered(waiting, "thread", ops["thread"][following], start, pending)
+    blocked = covered(waiting, ops["thread"][following], start, pending)
     begun = {"chain": ops["chain"], "start_ns": starting, "end_ns": ops["end_ns"]}
-    copies = {name: column[ops["category"] == COPIES] for name, column in begun.items()}
+    copies = where(begun, (ops["category"] == COPIES) & (ops["chain"] >= 0))
     chain = np.where(known & ~same & ~needs, ops["chain"][following], -1)
-    copied = _covered(copies, "chain", chain, cut, ready)
+    copied = covered(copies, chain, cut, ready)
     late = np.full(len(call), "not_launched", dtype=object)
     parts = (
         (start, pending, late, blocked, following),
@@ -234,7 +207,7 @@ def _lacks_records(ops: Columns, following: Ints, lost: Ints) -> Flags:
 
 
 def _following(
-    ops: Columns, edges: Waits, call: Ints, following: Ints, category: int
+    ops: Columns, edges: Ints, call: Ints, following: Ints, category: int
 ) -> tuple[Ints, Flags, Flags]:
     """Return when the compute that follows each call was launched (NONE: not known), whether it
     shares the stream, and whether it waits."""
@@ -245,7 +218,7 @@ def _following(
     return launched, same, needs
 
 
-def _ends(ops: Columns, edges: Waits, category: int) -> tuple[npt.NDArray[np.object_], Ints]:
+def _ends(ops: Columns, edges: Ints, category: int) -> tuple[npt.NDArray[np.object_], Ints]:
     """Return by op, where it is a call whose end compute waits for: why, and since when; else FAR.
 
     Compute on its stream waits since it was launched, what needs the call would have anyway.
@@ -268,9 +241,8 @@ def _next(ops: Columns, at: Ints) -> Ints:
 def _before(ops: Columns) -> Ints:
     """Return the op before each on its stream, -1: none."""
     order = np.lexsort((ops["start_ns"], ops["chain"]))
-    leads = np.diff(ops["chain"][order], prepend=np.nan) != 0
     found = np.full(len(order), -1)
-    found[order] = np.where(leads, -1, np.roll(order, 1))
+    found[order] = np.where(leads(ops["chain"][order]), -1, np.roll(order, 1))
     return found
 
 
@@ -308,7 +280,7 @@ def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
     )
 
 
-def _is_followed(ops: Columns, edges: Waits, call: Ints, following: Ints, category: int) -> Flags:
+def _is_followed(ops: Columns, edges: Ints, call: Ints, following: Ints, category: int) -> Flags:
     """Return whether what follows, or what is ahead of it on its stream, is known to wait for the
     call or one behind that: by an event, or as it had been launched, was first on its stream, and
     began when the call ended."""
@@ -322,8 +294,8 @@ def _is_followed(ops: Columns, edges: Waits, call: Ints, following: Ints, catego
         # to begin after its launch takes as long: it has to have waited
         prompt &= (launched > NONE) & (launched <= ended - PROMPT_NS)
         awaited = np.where(prompt, ended, NONE)
-        by_event = calls[edges.source]
-        np.maximum.at(awaited, edges.target[by_event], ops["end_ns"][edges.source[by_event]])
+        source, target = edges[:, calls[edges[0]]]
+        np.maximum.at(awaited, target, ops["end_ns"][source])
         asked = chain[call] == stream
         for other in np.unique(chain[following[asked]]).tolist():
             # what waits holds up all that is behind it on its stream
@@ -332,19 +304,7 @@ def _is_followed(ops: Columns, edges: Waits, call: Ints, following: Ints, catego
     return found
 
 
-def _covered(of: Columns, key: str, wanted: Ints, since: Ints, until: Ints) -> Ints:
-    """Return how much of each time is in stretches with the same key as it."""
-    found = np.zeros(len(since), np.int64)
-    for one in np.unique(wanted[wanted != -1]).tolist():
-        mine, own = wanted == one, of[key] == one
-        if np.any(own):
-            found[mine] = Union(of["start_ns"][own], of["end_ns"][own]).covered(
-                since[mine], until[mine]
-            )
-    return found
-
-
-def _held(ops: Columns, edges: Waits, before: Ints, of: Ints) -> dict[str, Ints]:
+def _held(ops: Columns, edges: Ints, before: Ints, of: Ints) -> dict[str, Ints]:
     """Return what calls, `of` the ops, had to wait for before they began, and how much earlier they
     might have.
 
@@ -352,8 +312,8 @@ def _held(ops: Columns, edges: Waits, before: Ints, of: Ints) -> dict[str, Ints]
     for, and its launch; none where the call began more than PROMPT_NS later.
     """
     ready, source = np.full(len(before), NONE), np.full(len(before), -1)
-    order = np.argsort(ops["end_ns"][edges.source], kind="stable")
-    ended, held_up = edges.source[order], edges.target[order]  # of several the last one stays
+    ended, held_up = edges[:, np.argsort(ops["end_ns"][edges[0]], kind="stable")]
+    # of several the last one stays
     ready[held_up], source[held_up] = ops["end_ns"][ended], ended
     ready, source, before = ready[of], source[of], before[of]
     start, launched, queued = (ops[name][of] for name in ("start_ns", "launched_ns", "free_ns"))

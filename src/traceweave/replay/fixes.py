@@ -61,30 +61,25 @@ def fixes(
     others = [_alone(model, limit) for limit in limits]
     if not scenarios:
         return others
+    step = round(model.measured)
+    as_it_is = Fix(n=0, step_ns=step, bottleneck=model.bottleneck, note=model.note)
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
-    first = _together(model, [fix for fix in alone if fix.alone_ns])
+    first = _together(model, step, [fix for fix in alone if fix.alone_ns])
     placed = {fix.scenario for fix in first}
     others += [fix for fix in alone if fix.scenario not in placed]
     rest = f"not replayed: only the {MOST_FIXES} costliest scenarios are"
     others += [Fix(scenario=scenario, note=rest) for scenario in scenarios[MOST_FIXES:]]
-    return [_as_it_is(model), *first, *others]
+    return [as_it_is, *first, *others]
 
 
 def refused(operations: int, most: int) -> list[Fix]:
     """Return why a run of so many operations is not replayed."""
-    return [
-        Fix(
-            n=0,
-            note=f"not replayed: {words.count(operations)} operations are more than"
-            f" {words.count(most)}; -p replay_ops={operations} replays them all the same",
-        )
-    ]
-
-
-def _as_it_is(model: Model) -> Fix:
-    step = round(model.measured)
-    return Fix(n=0, step_ns=step, bottleneck=model.bottleneck, note=model.note)
+    note = (
+        f"not replayed: {words.count(operations)} operations are more than {words.count(most)};"
+        f" -p replay_ops={operations} replays them all the same"
+    )
+    return [Fix(n=0, note=note)]
 
 
 def _alone(model: Model, scenario: str) -> Fix:
@@ -98,17 +93,14 @@ def _alone(model: Model, scenario: str) -> Fix:
     return Fix(scenario=scenario, alone_ns=gain, uncertainty_ns=off, note=model.note)
 
 
-def _together(model: Model, useful: Sequence[Fix]) -> list[Fix]:
+def _together(model: Model, step: int, useful: Sequence[Fix]) -> list[Fix]:
     """Return the first n together, without those that gain nothing on top of the others."""
     found: list[Fix] = []
-    step = round(model.measured)
     for fix in useful:
         together = "; ".join(one.scenario or "" for one in (*found, fix))
         answer = model.answer(*model.parsed(together))
         predicted = round(answer.predicted_step_ns)
-        if predicted >= step:
-            continue
-        step = predicted
-        n, bottleneck = len(found) + 1, answer.bottleneck
-        found.append(replace(fix, n=n, step_ns=step, bottleneck=bottleneck))
+        if predicted < step:
+            step, n = predicted, len(found) + 1
+            found.append(replace(fix, n=n, step_ns=step, bottleneck=answer.bottleneck))
     return found

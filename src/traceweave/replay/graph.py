@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 import duckdb
@@ -16,18 +14,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
 from traceweave.replay.engine import Runs, replay, runs_of, slack
-from traceweave.replay.nodes import (
-    BARRIER,
-    COMMUNICATION,
-    COMPLETION,
-    EDGE_KINDS,
-    FAR,
-    FREE,
-    MEMBERS,
-    Collected,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import EDGE_KINDS, FAR, FREE, Collected, Edge, Edges, Nodes, Sort
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
 from traceweave.replay.rows import FEW_NODES, Columns, Names, Tables
 from traceweave.store.database import asked_of
@@ -51,8 +38,6 @@ class Graph:
     instances: Columns
     parts: tuple[RankGraph, ...]
     """What is known of each rank."""
-    first: Ints
-    """Where the nodes of each rank begin, and those of collectives."""
     has_gpu: bool
 
     @property
@@ -63,12 +48,7 @@ class Graph:
     @cached_property
     def lone(self) -> Ints:
         """The nodes of calls that no other rank was found to have."""
-        return np.flatnonzero((self.nodes.sort == COMMUNICATION) & (self.nodes.instance < 0))
-
-    def of_ranks(self) -> Iterator[tuple[RankGraph, slice]]:
-        """Yield what is known of each rank, and where its nodes are."""
-        for part, (begin, end) in zip(self.parts, pairwise(self.first.tolist()), strict=True):
-            yield part, slice(begin, end)
+        return np.flatnonzero((self.nodes.sort == Sort.COMMUNICATION) & (self.nodes.instance < 0))
 
     def replayed(self) -> Ints:
         """Return the start of every node, from lengths, delays and edges alone."""
@@ -103,19 +83,16 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     make = gpu_graph if tables.has_gpu else cpu_graph
     collected = Collected(tables.most_nodes)
     parts: list[RankGraph] = []
-    begins: list[int] = []
     for rows in tables.ranks():
         go_on()
         nodes, part = make(rows)
-        begins.append(collected.add(nodes))
-        parts.append(part)
+        parts.append(part.shifted(collected.add(nodes), len(nodes)))
     if not parts:
         raise NothingToReplayError(
             "there is nothing to replay: no GPU op and no operator counts, see the analysis"
             " recording"
         )
-    first = np.array([*begins, collected.size])
-    nodes, edges = _tied(collected, parts, first, tables.instances)
+    nodes, edges = _tied(collected, parts, tables.instances)
     delay = slack(nodes, edges)
     holds = np.flatnonzero(nodes.held)
     nodes.held[holds] = np.clip(nodes.held[holds], 0, np.maximum(delay[holds], 0))
@@ -129,7 +106,6 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
         tables.names,
         tables.instances,
         tuple(parts),
-        first,
         tables.has_gpu,
     )
     if not np.array_equal(graph.replayed(), nodes.start):
@@ -139,21 +115,15 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     return graph
 
 
-def _tied(
-    collected: Collected, parts: list[RankGraph], first: Ints, instances: Columns
-) -> tuple[Nodes, Edges]:
+def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> tuple[Nodes, Edges]:
     """Return the nodes of all ranks and of collectives, and all edges."""
-    numbered = list(zip(parts, first.tolist(), strict=False))
-    edges = [
-        replace(p.edges, source=p.edges.source + shift, target=p.edges.target + shift)
-        for p, shift in numbered
-    ]
     nodes = collected.nodes()
     # a rank transfers in the node after the one in which it arrives
-    arrival = np.concatenate([p.arrival + shift for p, shift in numbered])
+    arrival, came, instance = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("arrival", "came", "instance")
+    )
     transfer = arrival + 1
-    came = np.concatenate([p.came + shift for p, shift in numbered])
-    instance = np.concatenate([p.instance for p in parts])
     is_root = np.repeat([p.rank for p in parts], [len(p.arrival) for p in parts])
     is_root = is_root == instances["root"][instance]
     of_all, from_root = instances["root"][instance] < 0, instances["from_root"][instance] > 0
@@ -168,7 +138,7 @@ def _tied(
     early = waits & (done < together[instance])
     ends = np.cumsum([len(part.arrival) for part in parts])
     for part, mine in zip(parts, np.split(early, ends), strict=False):
-        part.dropped[EDGE_KINDS[COMPLETION]] += int(np.sum(mine))
+        part.dropped[EDGE_KINDS[Edge.COMPLETION]] += int(np.sum(mine))
     tied = seen[instance] & waits & ~early
     begin = np.minimum(np.where(tied, together[instance], at), done)
     barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
@@ -178,15 +148,17 @@ def _tied(
     nodes.length[transfer] = done - nodes.start[transfer]
     for part_of in (came, arrival, transfer):
         nodes.instance[part_of] = instance
-    zeros = np.zeros_like(arrival)
-    edges.append(Edges.of(came, barrier[instance], zeros, MEMBERS).where(awaited & seen[instance]))
     lag = np.minimum(nodes.start[transfer] - together[instance], 0)
-    edges.append(Edges.of(barrier[instance], transfer, lag, COMPLETION).where(tied))
-    return nodes, Edges.joined(*edges)
+    edges = Edges.joined(
+        *(part.edges for part in parts),
+        Edges.of(came, barrier[instance], 0 * came, Edge.MEMBERS).where(awaited & seen[instance]),
+        Edges.of(barrier[instance], transfer, lag, Edge.COMPLETION).where(tied),
+    )
+    return nodes, edges
 
 
 def _barriers(together: Ints, seen: Flags) -> Nodes:
     """Return a node for the moment at which all members of a collective are there."""
     number = np.flatnonzero(seen)
-    sort, lag = np.full(len(number), BARRIER), np.full(len(number), FREE)
+    sort, lag = np.full(len(number), Sort.BARRIER), np.full(len(number), FREE)
     return Nodes.of(-1, together[number], chain=number, sort=sort, lag=lag, instance=number)

@@ -19,25 +19,15 @@ import pyarrow as pa
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    COMMUNICATION,
-    COMPUTE,
-    FAR,
-    HOST_WAIT,
-    MEMORY,
-    STREAM_WAIT,
-    TRANSFER,
-    TRANSFERRING,
-)
+from traceweave.replay.lookups import Union, positions
+from traceweave.replay.nodes import FAR, Edge, Kind, Sort
 from traceweave.replay.path import critical_path
-from traceweave.replay.rows import positions
-from traceweave.replay.unions import Union
+from traceweave.replay.rank_graph import RankGraph
 from traceweave.store.rows import Columns
 
 _COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")
 _SELECTED = ("call_id", "op_id", "last_op_id", "exposed_ns")
-_OF_CALLS = (ARRIVAL, TRANSFER, COMMUNICATION)
+_OF_CALLS = (Sort.ARRIVAL, Sort.TRANSFER, Sort.COMMUNICATION)
 
 
 def hideable_calls(
@@ -57,7 +47,6 @@ def hideable_calls(
     no rows where the run is not replayed: `operations` are more than the parameter `replay_ops`.
     """
     table = selected()
-    calls = {name: table[name].to_numpy() for name in _SELECTED}
     nothing = {name: np.empty(0, np.int64) for name in _COLUMNS}
     if not len(table) or table["operations"][0].as_py() > int(str(values["replay_ops"])):
         return nothing
@@ -65,22 +54,25 @@ def hideable_calls(
         graph = graph_of(con)
     except QueryError:
         return nothing
-    kinds = graph.nodes.sort
-    first = _node(graph, calls["op_id"], (ARRIVAL, COMMUNICATION))
-    last = _node(graph, calls["last_op_id"], (ARRIVAL, COMMUNICATION))
-    last = np.where(kinds[last] == ARRIVAL, last + 1, last)
+    call_id, op, last_op, exposed = (table[name].to_numpy() for name in _SELECTED)
+    nodes = graph.nodes
+    begins = np.flatnonzero(np.isin(nodes.sort, (Sort.ARRIVAL, Sort.COMMUNICATION)))
+    first, last = (
+        np.append(begins, -1)[positions(nodes.op_id[begins], ops)] for ops in (op, last_op)
+    )
+    last = np.where(nodes.sort[last] == Sort.ARRIVAL, last + 1, last)
     ready, needed = _inputs(graph)[first], _uses(graph)[last]
-    instance = np.where(first >= 0, graph.nodes.instance[first], -1)
+    instance = np.where(first >= 0, nodes.instance[first], -1)
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
     needed = np.maximum(needed, ready)
     movable = np.zeros(len(first), np.int64)
-    for block in graph.nodes.blocks():
-        mine = np.flatnonzero(known & (first >= block.start) & (first < block.stop))
+    for part in graph.parts:
+        mine = np.flatnonzero(known & (first >= part.nodes.start) & (first < part.nodes.stop))
         if len(mine):
-            release, deadline = _free(graph, block, np.stack([ready[mine], needed[mine]]))
-            movable[mine] = served(release, deadline, calls["exposed_ns"][mine])
+            release, deadline = _free(graph, part, np.stack([ready[mine], needed[mine]]))
+            movable[mine] = served(release, deadline, exposed[mine])
     return {
-        "call_id": calls["call_id"],
+        "call_id": call_id,
         "slack_ns": np.ma.masked_array(needed - ready, ~known),
         "movable_ns": np.ma.masked_array(movable, ~known),
         "path_ns": np.ma.masked_array(_on_path(graph)[instance], instance < 0),
@@ -112,18 +104,10 @@ def served(release: Ints, deadline: Ints, amount: Ints) -> Ints:
     return found
 
 
-def _node(graph: Graph, op_id: Ints, sorts: tuple[int, ...]) -> Ints:
-    """Return the node of each op that carries a call, -1: none."""
-    carries = np.flatnonzero(np.isin(graph.nodes.sort, sorts))
-    place = positions(graph.nodes.op_id[carries], op_id)
-    found: Ints = np.where(place >= 0, np.append(carries, -1)[place], -1)
-    return found
-
-
 def _on_path(graph: Graph) -> Ints:
     """Return by instance how much of the critical path is its transfer; last, of no instance."""
     path = critical_path(graph, graph.nodes, graph.edges)
-    moves = path.kind == TRANSFERRING
+    moves = path.kind == Kind.TRANSFERRING
     count = len(graph.instances["number"]) + 1
     of = graph.nodes.instance[path.node[moves]] % count
     return np.bincount(of, path.length[moves], minlength=count).astype(np.int64)
@@ -132,37 +116,34 @@ def _on_path(graph: Graph) -> Ints:
 def _inputs(graph: Graph) -> Ints:
     """Return by node of a call when its input was there, on all its ranks; -FAR: not known."""
     nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
-    ready = np.full(len(nodes), -FAR)
+    ready: Ints = np.full(len(nodes), -FAR)
     if graph.has_gpu:
-        fed = edges.where(
-            (edges.kind == STREAM_WAIT) & np.isin(nodes.sort[edges.target], _OF_CALLS)
-        )
+        is_call = np.isin(nodes.sort[edges.target], _OF_CALLS)
+        fed = edges.where((edges.kind == Edge.STREAM_WAIT) & is_call)
         np.maximum.at(ready, fed.target, end[fed.source] + fed.lag)
         # what of its stream's compute it needs besides, no trace says
         behind = np.flatnonzero(nodes.follows & (ready > -FAR))
-        behind = behind[np.isin(nodes.sort[behind - 1], (COMPUTE, MEMORY))]
+        behind = behind[np.isin(nodes.sort[behind - 1], (Sort.COMPUTE, Sort.MEMORY))]
         ready[behind] = np.maximum(ready[behind], end[behind - 1])
     else:
         asked = np.flatnonzero(nodes.launch >= 0)
         ready[asked] = nodes.start[nodes.launch[asked]] + nodes.launch_lag[asked]
     ready = np.minimum(ready, nodes.start)
-    came = [part.came + mine.start for part, mine in graph.of_ranks()]
-    of = np.concatenate([np.empty(0, np.int64), *came])
+    of = np.concatenate([part.came for part in graph.parts])
     instance = nodes.instance[of]
     latest = np.full(len(graph.instances["number"]), -FAR)
     np.maximum.at(latest, instance, ready[of])
     latest[instance[ready[of] == -FAR]] = -FAR
     ready[of] = latest[instance]
-    found: Ints = ready
-    return found
+    return ready
 
 
 def _uses(graph: Graph) -> Ints:
     """Return by node of a call when what waits for it was ready but for it; FAR: not known."""
     nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
     is_call = np.isin(nodes.sort, _OF_CALLS)
-    told = edges.where(np.isin(edges.kind, (STREAM_WAIT, HOST_WAIT)))
-    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (COMPUTE, MEMORY)))
+    told = edges.where(np.isin(edges.kind, (Edge.STREAM_WAIT, Edge.HOST_WAIT)))
+    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (Sort.COMPUTE, Sort.MEMORY)))
     behind = behind[is_call[behind - 1]]
     source = np.concatenate([told.source, behind - 1])
     target = np.concatenate([told.target, behind])
@@ -182,17 +163,12 @@ def _uses(graph: Graph) -> Ints:
     return needed
 
 
-def _free(graph: Graph, block: slice, at: Ints) -> Ints:
+def _free(graph: Graph, part: RankGraph, at: Ints) -> Ints:
     """Return how much compute a rank ran up to each moment beside which no communication did."""
     nodes, end = graph.nodes, graph.nodes.end
-    of = np.arange(block.start, block.stop)
-    computes, alone = (of[nodes.sort[of] == sort] for sort in (COMPUTE, COMMUNICATION))
-    begin, until = [nodes.start[alone]], [end[alone]]
-    for part, mine in graph.of_ranks():
-        if mine.start <= block.start < mine.stop:
-            begin.append(nodes.start[part.came + mine.start])
-            until.append(end[part.arrival + mine.start + 1])
-    calling = np.concatenate(begin), np.concatenate(until)
+    of = np.arange(part.nodes.start, part.nodes.stop)
+    computes, alone = (of[nodes.sort[of] == sort] for sort in (Sort.COMPUTE, Sort.COMMUNICATION))
+    calling = nodes.start[np.append(alone, part.came)], end[np.append(alone, part.arrival + 1)]
     busy = np.append(nodes.start[computes], calling[0]), np.append(end[computes], calling[1])
     since = np.full(at.shape, int(nodes.start[of].min()))
     free: Ints = Union(*busy).covered(since, at) - Union(*calling).covered(since, at)

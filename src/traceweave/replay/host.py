@@ -7,23 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import (
-    ANY_THREAD,
-    COPY,
-    DEVICE,
-    EVENT,
-    FREES,
-    LAUNCH,
-    NONE,
-    ROOM,
-    STREAM,
-    WAIT,
-    Columns,
-    positions,
-    sorted_by,
-)
-from traceweave.replay.streams import Records, Streams
-from traceweave.replay.unions import Union
+from traceweave.replay.lookups import Union, soonest, stretches
+from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, where
+from traceweave.replay.streams import Streams
 
 
 @dataclass(frozen=True)
@@ -32,36 +18,18 @@ class Threads:
 
     calls: Columns
     """All calls, sorted by chain and start."""
-    kept: Ints
-    """Those that are nodes: outermost ones that launch what is recorded, or wait."""
     sort: Ints
     """Sort of each call; COPY too where it returned only when what it copied was there, ROOM where
     it found the queue full, LAUNCH where it freed memory and did not wait."""
+    kept: Ints
+    """Those that are nodes: outermost ones that launch what is recorded, or wait."""
     inside: Ints
     """By call: which of `kept` it is or lies in, -1 for none."""
 
     @property
     def own(self) -> Columns:
-        """The calls that are nodes."""
-        return {name: column[self.kept] for name, column in self.calls.items()}
-
-    @property
-    def waits(self) -> Flags:
-        """Whether each of them waits for the device."""
-        waits: Flags = self.sort[self.kept] != LAUNCH
-        return waits
-
-    @property
-    def queued(self) -> Flags:
-        """Whether each of them waits for room in a queue, and launches then."""
-        queued: Flags = self.sort[self.kept] == ROOM
-        return queued
-
-    @property
-    def frees(self) -> Flags:
-        """Whether each of them frees memory, once the device is done."""
-        frees: Flags = self.sort[self.kept] == FREES
-        return frees
+        """The calls that are nodes, their sorts as told here."""
+        return where({**self.calls, "sort": self.sort}, self.kept)
 
 
 BEGIN = -2
@@ -84,7 +52,7 @@ def with_begin(calls: Columns, gpu: Columns, steps: Columns) -> Columns:
     if np.min(calls["start_ns"][thread]) < steps["start_ns"]:
         return calls
     begin = {
-        "op_id": BEGIN, "chain": calls["chain"][thread][0], "sort": LAUNCH,
+        "op_id": BEGIN, "chain": calls["chain"][thread][0], "sort": Call.LAUNCH,
         "start_ns": steps["start_ns"][0], "end_ns": steps["start_ns"][0], "step": steps["step"][0],
     }  # fmt: skip
     return {
@@ -100,26 +68,25 @@ def threads(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Threa
     room for its call.
     """
     sort = _blocking(calls, streams, copies, room)
-    is_node = ((sort < WAIT) | np.isin(sort, (ROOM, FREES))) & (
-        (sort != LAUNCH) | np.isin(calls["op_id"], streams.gpu["launch"])
-    )
-    kept = np.flatnonzero(is_node | (calls["op_id"] == BEGIN))
-    kept = kept[outermost({name: column[kept] for name, column in calls.items()})]
+    is_node = np.isin(sort, (*range(Call.DEVICE, Call.WAIT), Call.ROOM, Call.FREES))
+    launches = calls["op_id"] == BEGIN
+    launches[streams.gpu["call"][streams.gpu["call"] >= 0]] = True
+    kept = np.flatnonzero(is_node | ((sort == Call.LAUNCH) & launches))
+    kept = kept[outermost(where(calls, kept))]
     if not len(kept):
-        return Threads(calls, kept, sort, np.full(len(sort), -1))
+        return Threads(calls, sort, kept, np.full(len(sort), -1))
     at = np.searchsorted(kept, np.arange(len(sort)), "right") - 1
     around = kept[at]
     lies = (at >= 0) & (calls["chain"][around] == calls["chain"])
     lies &= (around == np.arange(len(sort))) | (calls["start_ns"] < calls["end_ns"][around])
-    return Threads(calls, kept, sort, np.where(lies, at, -1))
+    return Threads(calls, sort, kept, np.where(lies, at, -1))
 
 
 def outermost(columns: Columns) -> Flags:
     """Return which ranges of each chain lie in no earlier one; sorted by chain and start."""
-    chain, start, end = columns["chain"], columns["start_ns"], columns["end_ns"]
+    start, end = columns["start_ns"], columns["end_ns"]
     kept = np.ones(len(start), bool)
-    edges = np.flatnonzero(np.diff(chain, prepend=np.nan, append=np.nan))
-    for begin, stop in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+    for begin, stop in stretches(columns["chain"]):
         until = np.maximum.accumulate(end[begin:stop])
         kept[begin + 1 : stop] = start[begin + 1 : stop] >= until[:-1]
     return kept
@@ -128,29 +95,27 @@ def outermost(columns: Columns) -> Flags:
 def blocking_copies(gpu: Columns, calls: Columns, pageable: Ints) -> Ints:
     """Return the ops that held up the calls that asked for them: these return when the last piece
     is staged, so that more than half of the copy is done. Those that are `pageable` may."""
-    call = positions(calls["op_id"], gpu["launch"])
-    op = np.flatnonzero((call >= 0) & (gpu["launch"] >= 0))
-    op = op[(calls["sort"][call[op]] == COPY) | np.isin(gpu["op_id"][op], pageable)]
-    held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * calls["end_ns"][call[op]]]
+    op = np.flatnonzero(gpu["call"] >= 0)
+    op = op[(calls["sort"][gpu["call"][op]] == Call.COPY) | np.isin(gpu["op_id"][op], pageable)]
+    returned = calls["end_ns"][gpu["call"][op]]
+    held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * returned]
     return held
 
 
 def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Ints:
-    gpu = streams.gpu
-    call = positions(calls["op_id"], gpu["launch"])
-    sort = calls["sort"].copy()
-    sort[call[copies]] = COPY
-    sort[call[(room >= 0) & (call >= 0)]] = ROOM
-    frees = np.flatnonzero(sort == FREES)
+    gpu, sort = streams.gpu, calls["sort"].copy()
+    sort[gpu["call"][copies]] = Call.COPY
+    sort[gpu["call"][(room >= 0) & (gpu["call"] >= 0)]] = Call.ROOM
+    frees = np.flatnonzero(sort == Call.FREES)
     op, of = _launched_before(calls, frees, streams)
     ends = np.full(len(sort), NONE)
     np.maximum.at(ends, of, gpu["end_ns"][op])
-    sort[frees[ends[frees] > calls["end_ns"][frees]]] = LAUNCH
+    sort[frees[ends[frees] > calls["end_ns"][frees]]] = Call.LAUNCH
     return sort
 
 
 def device_waits(
-    found: Threads, records: Records, streams: Streams, let_by: Ints, tolerance: int
+    found: Threads, records: Columns, streams: Streams, let_by: Ints, tolerance: int
 ) -> tuple[Ints, Ints, int]:
     """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
 
@@ -158,68 +123,39 @@ def device_waits(
     A call that waits for an event or a stream which no record names waits for what was launched
     last of what was done when it returned.
     """
-    calls, sort = found.calls, np.full(len(found.sort), LAUNCH)
+    calls, gpu = found.calls, streams.gpu
+    start, returned, sort = calls["start_ns"], calls["end_ns"], np.full(len(found.sort), -1)
     sort[found.kept] = found.sort[found.kept]
-    waiting = np.flatnonzero(np.isin(sort, (DEVICE, FREES)))
-    pairs = [_launched_before(calls, waiting, streams), _let_return(calls, sort, streams, let_by)]
-    named, unnamed = _recorded(calls, sort, records, streams)
-    pairs += [named, _last_launched(calls, unnamed, streams)]
-    op = np.concatenate([p[0] for p in pairs])
-    call = np.concatenate([p[1] for p in pairs])
-    fits = streams.gpu["end_ns"][op] <= calls["end_ns"][call] + tolerance
-    fits |= sort[call] == COPY
+    before = _launched_before(
+        calls, np.flatnonzero(np.isin(sort, (Call.DEVICE, Call.FREES))), streams
+    )
+    let = np.flatnonzero((gpu["call"] >= 0) & (let_by >= 0))
+    let = let[np.isin(sort[gpu["call"][let]], (Call.COPY, Call.ROOM))]
+
+    waiting = np.isin(sort, (Call.STREAM, Call.EVENT))
+    of_stream = records["sort"] == Call.STREAM
+    source = np.where(of_stream, records["stream"], records["source"])
+    marked = np.where(of_stream, records["call"], records["marked"])
+    known = (of_stream | (records["sort"] == Call.EVENT)) & (records["call"] >= 0)
+    known &= waiting[records["call"]] & (source >= 0) & (marked >= 0)
+    named = records["call"][known]
+    last = streams.pick(source[known], start[marked[known]], after=False)
+    waiting[named] = False
+    other = np.flatnonzero(waiting)
+    usual = streams.last_of_all(start[other], returned[other])
+
+    op = np.concatenate([before[0], let_by[let], last, usual])
+    call = np.concatenate([before[1], gpu["call"][let], named, other])
+    op, call = op[op >= 0], call[op >= 0]
+    fits = (gpu["end_ns"][op] <= returned[call] + tolerance) | (sort[call] == Call.COPY)
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))
 
 
 def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
     """Return pairs of the last op of each stream before a call, and the call."""
-    ops = [streams.last_before(s, calls["start_ns"][waiting]) for s in range(len(streams.begins))]
-    return _pairs(
-        np.concatenate([np.empty(0, np.int64), *ops]), np.tile(waiting, len(streams.begins))
-    )
-
-
-def _let_return(calls: Columns, sort: Ints, streams: Streams, let_by: Ints) -> tuple[Ints, Ints]:
-    """Return pairs of an op that let a call return, and the call."""
-    call = positions(calls["op_id"], streams.gpu["launch"])
-    op = np.flatnonzero((call >= 0) & (let_by >= 0))
-    op = op[np.isin(sort[call[op]], (COPY, ROOM))]
-    return let_by[op], call[op]
-
-
-def _recorded(
-    calls: Columns, sort: Ints, found: Records, streams: Streams
-) -> tuple[tuple[Ints, Ints], Ints]:
-    """Return what is known of waits for streams and events, and the calls of which nothing is."""
-    waiting = (sort == STREAM) | (sort == EVENT)
-    of = (found.call >= 0) & np.isin(found.sort, (STREAM, EVENT))
-    of &= waiting[found.call]
-    call = found.call[of]
-    stream = np.where(found.sort[of] == STREAM, found.stream[of], found.source[of])
-    marked = np.where(found.sort[of] == STREAM, call, found.recorded[of])
-    known = (stream >= 0) & (marked >= 0)
-    call, stream, marked = call[known], stream[known], marked[known]
-    op = streams.pick(stream, calls["start_ns"][marked], after=False)
-    waiting[call] = False
-    return _pairs(op, call), np.flatnonzero(waiting)
-
-
-def _last_launched(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
-    if not len(waiting) or not len(streams.begins):
-        return _pairs(np.empty(0, np.int64), np.empty(0, np.int64))
-    gpu, at = streams.gpu, calls["start_ns"][waiting]
-    returned = calls["end_ns"][waiting]
-    usual = np.full(len(waiting), -1, np.int64)
-    usual_called = np.full(len(waiting), -1, np.int64)
-    for stream in range(len(streams.begins)):
-        op = streams.last_before(stream, at)
-        later = (op >= 0) & (gpu["end_ns"][op] <= returned) & (streams.called[op] > usual_called)
-        usual = np.where(later, op, usual)
-        usual_called = np.where(later, streams.called[op], usual_called)
-    return _pairs(usual, waiting)
-
-
-def _pairs(op: Ints, call: Ints) -> tuple[Ints, Ints]:
+    count = len(streams.ranges)
+    ops = [streams.last_before(stream, calls["start_ns"][waiting]) for stream in range(count)]
+    op, call = np.concatenate([np.empty(0, np.int64), *ops]), np.tile(waiting, count)
     return op[op >= 0], call[op >= 0]
 
 
@@ -232,48 +168,29 @@ def handovers(calls: Columns, operators: Columns) -> tuple[Ints, Ints]:
     order = np.lexsort((calls["end_ns"], calls["start_ns"]))
     chain = calls["chain"][order]
     switch = np.flatnonzero(chain[1:] != chain[:-1]) + 1
-    if not len(switch):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     before, first = order[switch - 1], order[switch]
-    last = order[np.append(switch[1:], len(order)) - 1]
+    last = order[np.append(switch[1:], len(order))[: len(switch)] - 1]
     begin, end = calls["start_ns"][first], calls["end_ns"][last]
-    own = sorted_by(operators, "chain", "start_ns")
-    kept = (calls["end_ns"][before] <= begin) & ~_works(
-        own, calls["chain"][before], begin, np.maximum(end, begin)
-    )
+    start = np.append(operators["start_ns"], -1)
+    op = soonest(operators["chain"], operators["start_ns"], calls["chain"][before], begin)
+    works = (op >= 0) & (start[op] <= np.maximum(begin, end))
+    kept = (calls["end_ns"][before] <= begin) & ~works
     return before[kept], first[kept]
-
-
-def _works(operators: Columns, chain: Ints, begin: Ints, end: Ints) -> Flags:
-    """Return whether each thread begins an operator between two moments."""
-    found = np.zeros(len(chain), bool)
-    chains = operators["chain"]
-    for one in np.unique(chain).tolist():
-        low, high = np.searchsorted(chains, [one, one + 1])
-        starts = operators["start_ns"][low:high]
-        mine = chain == one
-        first = np.searchsorted(starts, begin[mine], side="left")
-        found[mine] = np.searchsorted(starts, end[mine], side="right") > first
-    return found
 
 
 def held(holds: Columns, chain: Ints, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Return for how long between two moments something kept each thread from launching, and what
     did mostly: a place in HOLDS, -1 for nothing."""
-    total, by = np.zeros(len(chain), np.int64), np.full(len(chain), -1)
-    if not len(holds["sort"]):
-        return total, by
-    total = _covered(holds, chain, begin, end)
+    total, by = covered(holds, chain, begin, end), np.full(len(chain), -1)
     most = np.zeros(len(chain), np.int64)
     for sort in np.unique(holds["sort"]).tolist():
-        own = {name: column[holds["sort"] == sort] for name, column in holds.items()}
-        length = _covered(own, chain, begin, end)
+        length = covered(where(holds, holds["sort"] == sort), chain, begin, end)
         by = np.where(length > most, sort, by)
         most = np.maximum(most, length)
     return total, by
 
 
-def _covered(ranges: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
+def covered(ranges: Columns, chain: Ints, since: Ints, until: Ints) -> Ints:
     """Return for how long between two moments each thread was in one of some ranges."""
     found = np.zeros(len(chain), np.int64)
     anyone = ranges["chain"] == ANY_THREAD
@@ -282,5 +199,5 @@ def _covered(ranges: Columns, chain: Ints, begin: Ints, end: Ints) -> Ints:
         mine = chain == one
         own = anyone | (ranges["chain"] == one)
         within = Union(ranges["start_ns"][own], ranges["end_ns"][own])
-        found[mine] = within.covered(begin[mine], end[mine])
+        found[mine] = within.covered(since[mine], until[mine])
     return found

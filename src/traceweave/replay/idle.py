@@ -6,8 +6,8 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, CALL, Nodes
-from traceweave.replay.unions import Union
+from traceweave.replay.lookups import Union
+from traceweave.replay.nodes import Nodes, Sort
 
 
 class Idle:
@@ -26,7 +26,7 @@ class Idle:
             self._fill(nodes, np.arange(block.start, block.stop), graph.has_gpu)
 
     def _fill(self, nodes: Nodes, of: Ints, has_gpu: bool) -> None:
-        on_device: Flags = nodes.sort[of] < CALL
+        on_device: Flags = nodes.sort[of] < Sort.CALL
         if not has_gpu:
             # an operator's delay is time in which its thread runs none
             self.before[of] = np.maximum(nodes.delay[of], 0)
@@ -34,7 +34,7 @@ class Idle:
         ops, host = of[on_device], of[~on_device]
         start, end = nodes.start[ops], nodes.end[ops]
         # what has arrived runs until its transfer, which follows it, begins
-        arrived = np.flatnonzero(nodes.sort[ops] == ARRIVAL)
+        arrived = np.flatnonzero(nodes.sort[ops] == Sort.ARRIVAL)
         end[arrived] = nodes.start[ops[arrived] + 1]
         busy = Union(start, end)
         at = nodes.start[host]

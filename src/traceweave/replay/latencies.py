@@ -7,27 +7,34 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.replay.graph import Graph
+from traceweave.replay.nodes import Sort
 
 SLOW = 1.0
 """Bytes per ns, about those of 10 Gbit/s Ethernet: what a slower link takes counts as latency."""
 
 
-def latencies(what: Ints, size: Floats, instance: Ints, transfer: Ints) -> Floats:
-    """Return the latency in groups as large as that of each instance, ns; of all groups where those
-    have one size only. Where all have the same one, what a slow link does not explain.
+def effective_bytes(graph: Graph) -> Floats:
+    """Return what each instance moves over the links of a rank."""
+    size: Floats = np.maximum(graph.instances["bytes"], 0) * graph.instances["factor"]
+    return size
 
-    `what` and `size` (effective bytes) are of instances, `transfer` is how long those numbered
-    `instance` took.
-    """
+
+def latencies(graph: Graph, length: Ints) -> Floats:
+    """Return the latency in groups as large as that of each instance, ns; of all groups where those
+    have one size only. Where all have the same one, what a slow link does not explain."""
+    nodes, size = graph.nodes, effective_bytes(graph)
+    whole = (nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0)
+    instance, transfer, ranks = nodes.instance[whole], length[whole], graph.instances["size"]
     usual = _latency(size[instance], transfer)
     alpha = np.full(len(size), usual or 0.0)
-    for one in np.unique(what[instance]).tolist():
-        mine = what[instance] == one
+    for one in np.unique(ranks[instance]).tolist():
+        mine = ranks[instance] == one
         found = _latency(size[instance[mine]], transfer[mine])
         if found is None and usual is None:
             found = _unexplained(size, instance[mine], transfer[mine])
         if found is not None:
-            alpha[what == one] = found
+            alpha[ranks == one] = found
     return alpha
 
 

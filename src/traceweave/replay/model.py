@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import isqrt
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
@@ -15,16 +16,8 @@ from traceweave.arrays import Floats, Ints
 from traceweave.replay.changes import Changed, Changer
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.nodes import (
-    COMPUTE,
-    COMPUTING,
-    COPYING,
-    DELAYED,
-    KINDS,
-    MEMORY,
-    TRANSFERRING,
-    Nodes,
-)
+from traceweave.replay.lookups import numbered
+from traceweave.replay.nodes import KINDS, Kind, Nodes, Sort
 from traceweave.replay.path import Path, critical_path
 from traceweave.replay.scenario import Scenario, parse
 from traceweave.replay.steps import Windows, windows
@@ -40,14 +33,13 @@ UNLIKE = 0.08
 one rank differs between recordings of one process (benchmarks/planted)."""
 
 
-@dataclass(frozen=True)
-class Shares:
-    """How much of a path is whose and what, longest first."""
+class Share(NamedTuple):
+    """How much of a path is whose and what."""
 
-    rank: Ints
-    kind: tuple[str, ...]
-    what: tuple[str | None, ...]
-    length: Ints
+    rank: int
+    kind: str
+    what: str | None
+    length: int
     """ns over all steps."""
 
 
@@ -66,8 +58,8 @@ class Answer:
     ranks: Ints
     measured_by_rank: Floats
     predicted_by_rank: Floats
-    shares: Shares
-    """Of the critical path that there is then."""
+    shares: list[Share]
+    """Of the critical path that there is then, longest first."""
 
     @property
     def gain_ns(self) -> float:
@@ -98,7 +90,7 @@ class Model:
     def unexplained(self) -> float:
         """Return the share of the critical path that is a delay of the device without a cause."""
         total = int(self.path.length.sum())
-        delayed = int(self.path.length[self.path.kind == DELAYED].sum())
+        delayed = int(self.path.length[self.path.kind == Kind.DELAYED].sum())
         return delayed / total if total else 0.0
 
     @cached_property
@@ -218,41 +210,40 @@ def standard_error(steps: Floats) -> float:
     return max(float(np.std(one, ddof=1) / np.sqrt(len(one))) for one in (steps, means))
 
 
-def path_shares(graph: Graph, path: Path) -> Shares:
-    """Return how much of the path is whose and what."""
-    what, texts = what_of(graph, path.node, path.kind)
-    rank = graph.nodes.rank[path.node]
-    keys, number = np.unique(np.stack([rank, path.kind, what]), axis=1, return_inverse=True)
-    length = np.bincount(number, path.length, minlength=keys.shape[1]).astype(np.int64)
+def path_shares(graph: Graph, path: Path) -> list[Share]:
+    """Return how much of the path is whose and what, longest first."""
+    keys = graph.nodes.rank[path.node], path.kind, what_of(graph, path.node, path.kind)
+    number, count = numbered(*keys)
+    length = np.bincount(number, path.length, minlength=count).astype(np.int64)
     order = np.argsort(-length, kind="stable")
-    rank, kind, what = keys[:, order]
-    return Shares(
-        rank,
-        tuple(KINDS[k] for k in kind.tolist()),
-        tuple(texts[w] if w >= 0 else None for w in what.tolist()),
-        length[order],
-    )
+    first = np.unique(number, return_index=True)[1][order]
+    texts = (*texts_of(graph), None)
+    rows = zip(*(key[first].tolist() for key in keys), length[order].tolist(), strict=True)
+    return [Share(rank, KINDS[kind], texts[what], ns) for rank, kind, what, ns in rows]
 
 
-def what_of(graph: Graph, node: Ints, kind: Ints) -> tuple[Ints, tuple[str, ...]]:
-    """Return what sort of work nodes are, given what they are taken as, by number; -1: their kind
-    says it all."""
+def texts_of(graph: Graph) -> tuple[str, ...]:
+    """Return the sorts of work that there are: classes of kernels, then collectives."""
+    return (*graph.names.classes, *graph.names.comm_ops)
+
+
+def what_of(graph: Graph, node: Ints, kind: Ints) -> Ints:
+    """Return what sort of work nodes are, given what they are taken as: a place in texts_of, -1:
+    their kind says it all."""
     nodes, names = graph.nodes, graph.names
-    ops = {op: n for n, op in enumerate(names.comm_ops)}
+    ops = {op: n for n, op in enumerate(names.comm_ops, len(names.classes))}
     of_instance = np.array([ops[op] for op in graph.instances["op"].tolist()] + [-1], np.int64)
-    instance = nodes.instance[node]
-    is_class = np.isin(nodes.sort[node], (COMPUTE, MEMORY)) & np.isin(kind, (COMPUTING, COPYING))
-    of_class = np.where(is_class, nodes.class_[node], -1)
-    of_op = np.where((kind == TRANSFERRING) & (instance >= 0), of_instance[instance], -1)
-    found = np.where(of_op >= 0, of_op + len(names.classes), of_class)
-    return found, (*names.classes, *names.comm_ops)
+    is_class = np.isin(nodes.sort[node], (Sort.COMPUTE, Sort.MEMORY))
+    is_class &= np.isin(kind, (Kind.COMPUTING, Kind.COPYING))
+    of_op = np.where(kind == Kind.TRANSFERRING, of_instance[nodes.instance[node]], -1)
+    return np.where(is_class, nodes.class_[node], of_op)
 
 
-def bottleneck(shares: Shares) -> str:
+def bottleneck(shares: Sequence[Share]) -> str:
     """Say what a path is mostly made of."""
-    if not len(shares.rank):
+    if not shares:
         return "nothing"
-    total = max(int(shares.length.sum()), 1)
-    kind, what, rank = shares.kind[0], shares.what[0], int(shares.rank[0])
+    rank, kind, what, length = shares[0]
+    total = max(sum(share.length for share in shares), 1)
     named = f"{kind} ({what})" if what else kind
-    return f"{named} of rank {rank}, {words.percent(int(shares.length[0]) / total)} of the path"
+    return f"{named} of rank {rank}, {words.percent(length / total)} of the path"

@@ -25,10 +25,15 @@ from traceweave.arrays import Flags, Ints
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = range(9)
-"""Sorts of nodes. A collective's kernel is two: it arrives, and when all have, it transfers; where
-its peers are not known it is one, COMMUNICATION. A call that waits is two: it enters, and exits
-after what it waits for. A BARRIER belongs to no rank: all members of a collective are there."""
+
+class Sort:
+    """Sorts of nodes. A collective's kernel is two: it arrives, and when all have, it transfers;
+    where its peers are not known it is one, COMMUNICATION. A call that waits is two: it enters, and
+    exits after what it waits for. A BARRIER belongs to no rank: all members of a collective are
+    there."""
+
+    COMPUTE, MEMORY, COMMUNICATION, ARRIVAL, TRANSFER, CALL, ENTER, EXIT, BARRIER = range(9)
+
 
 HOLDS = (
     "data_loading", "allocator", "compilation", "module_loading", "graph_capture",
@@ -36,18 +41,30 @@ HOLDS = (
 )  # fmt: skip
 """What keeps a host thread from launching; a call that waits for the device is a node instead."""
 
-COMPUTING, TRANSFERRING, LAUNCHING, SYNCING, COPYING, DELAYED, HELD = range(7)
 KINDS = ("compute", "transfer", "launch", "sync", "copy", "device_delay", *HOLDS)
-"""What time is spent on, as scenarios call it; HELD is the first of HOLDS."""
+"""What time is spent on, as scenarios call it."""
+
+
+class Kind:
+    """Places in KINDS; HELD is the first of HOLDS."""
+
+    COMPUTING, TRANSFERRING, LAUNCHING, SYNCING, COPYING, DELAYED, HELD = range(7)
+
 
 ORDER_AT_ONCE = np.array([2, 2, 2, 2, 4, 0, 1, 5, 3])
 """By sort: what comes first of nodes that start at the same time."""
 
-STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION, FULL_QUEUE = range(6)
 EDGE_KINDS = (
     "wait between streams", "host wait", "handover", "arrival", "collective", "full queue",
 )  # fmt: skip
 """Names of the kinds of edges."""
+
+
+class Edge:
+    """Places in EDGE_KINDS."""
+
+    STREAM_WAIT, HOST_WAIT, HANDOVER, MEMBERS, COMPLETION, FULL_QUEUE = range(6)
+
 
 FAR = 1 << 60
 """Beyond all times."""
@@ -65,6 +82,11 @@ def joined(*parts: T) -> T:
     """Return the columns of some parts as one, the same numbers kept."""
     columns = ([getattr(part, f.name) for part in parts] for f in fields(parts[0]))
     return type(parts[0])(*map(np.concatenate, columns))
+
+
+def part_of(whole: T, which: Flags | Ints) -> T:
+    """Return some rows of columns, the same numbers kept."""
+    return type(whole)(*(getattr(whole, f.name)[which] for f in fields(whole)))
 
 
 @dataclass(frozen=True)
@@ -89,10 +111,7 @@ class Edges:
 
     def where(self, kept: Flags | Ints) -> Self:
         """Return some of the edges."""
-        return type(self)(*(getattr(self, f.name)[kept] for f in fields(self)))
-
-    def __len__(self) -> int:
-        return len(self.source)
+        return part_of(self, kept)
 
 
 @dataclass(frozen=True)

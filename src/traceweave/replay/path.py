@@ -9,37 +9,13 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    BARRIER,
-    CALL,
-    COMMUNICATION,
-    COMPUTE,
-    COMPUTING,
-    COPYING,
-    DELAYED,
-    ENTER,
-    EXIT,
-    FAR,
-    FREE,
-    HELD,
-    LAUNCHING,
-    MEMORY,
-    SYNCING,
-    TRANSFER,
-    TRANSFERRING,
-    Edges,
-    Nodes,
-)
+from traceweave.replay.nodes import FAR, FREE, Edges, Kind, Nodes, Sort
 
-_OF_LENGTH = {
-    COMPUTE: COMPUTING, MEMORY: COPYING, COMMUNICATION: TRANSFERRING, TRANSFER: TRANSFERRING,
-    CALL: LAUNCHING, ENTER: LAUNCHING, EXIT: SYNCING,
-}  # fmt: skip
-_ON_HOST = (CALL, ENTER, EXIT)
-
-BLOCK = 1 << 20
-"""Nodes that are looked at together."""
+_OF_LENGTH = np.full(Sort.BARRIER + 1, Kind.DELAYED)
+"""By sort: what the length of a node is spent on."""
+_OF_LENGTH[Sort.COMPUTE], _OF_LENGTH[Sort.MEMORY] = Kind.COMPUTING, Kind.COPYING
+_OF_LENGTH[[Sort.COMMUNICATION, Sort.TRANSFER]] = Kind.TRANSFERRING
+_OF_LENGTH[[Sort.CALL, Sort.ENTER, Sort.EXIT]] = Kind.LAUNCHING, Kind.LAUNCHING, Kind.SYNCING
 
 
 @dataclass(frozen=True)
@@ -52,8 +28,6 @@ class Path:
     kind: Ints
     begin: Ints
     length: Ints
-    step: Ints
-    """Of the node; -1: none."""
     changes: Ints
     """Nodes that the path enters from another rank, in order of time,"""
     left: Ints
@@ -62,9 +36,8 @@ class Path:
 
 def of_length(nodes: Nodes, chosen: Ints) -> Ints:
     """Return what the lengths of some nodes are spent on."""
-    kinds = np.array([_OF_LENGTH.get(s, DELAYED) for s in range(BARRIER + 1)])
     by = nodes.call_by[chosen].astype(np.int64)
-    return np.where(by >= 0, HELD + by, kinds[nodes.sort[chosen]])
+    return np.where(by >= 0, Kind.HELD + by, _OF_LENGTH[nodes.sort[chosen]])
 
 
 def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
@@ -73,54 +46,42 @@ def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
     A delay of the device is nobody's own time, nor is waiting for members.
     """
     nodes = graph.nodes
-    works = node[(nodes.sort[node] != BARRIER) & (nodes.sort[node] != ARRIVAL)]
+    works = node[(nodes.sort[node] != Sort.BARRIER) & (nodes.sort[node] != Sort.ARRIVAL)]
     yield works, of_length(nodes, works), nodes.length[works]
-    host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != BARRIER)]
+    host = node[_is_on_host(graph, nodes.sort[node]) & (nodes.sort[node] != Sort.BARRIER)]
     # that of what follows nothing is its date
     host = host[nodes.depends(host)]
     held = nodes.held[host].astype(np.int64)
     by = nodes.held_by[host]
-    yield host[by >= 0], HELD + by[by >= 0].astype(np.int64), held[by >= 0]
-    yield host, np.full(len(host), LAUNCHING), np.maximum(nodes.delay[host] - held, 0)
+    yield host[by >= 0], Kind.HELD + by[by >= 0].astype(np.int64), held[by >= 0]
+    yield host, np.full(len(host), Kind.LAUNCHING), np.maximum(nodes.delay[host] - held, 0)
 
 
 def _is_on_host(graph: Graph, sort: Ints) -> Flags:
-    found: Flags = np.isin(sort, _ON_HOST) | (not graph.has_gpu)
+    found: Flags = np.isin(sort, (Sort.CALL, Sort.ENTER, Sort.EXIT)) | (not graph.has_gpu)
     return found
 
 
 def critical_path(graph: Graph, nodes: Nodes, edges: Edges) -> Path:
     """Return the path through the nodes of a graph, as they were measured or are replayed."""
-    last, first_ns = _last_op(nodes)
-    way, since, left = _walk(nodes, edges, last)
-    return _recorded(_pieces(graph, nodes, way, left, since), first_ns)
-
-
-def _last_op(nodes: Nodes) -> tuple[int, int]:
-    """Return the op that ends last, and when the first begins: what the host does after it, such as
-    ending the recording, is not what steps wait for."""
     latest, last, first = -FAR, -1, FAR
-    # in blocks: of all nodes at once these are gigabytes
-    for begin in range(0, len(nodes), BLOCK):
-        block = slice(begin, begin + BLOCK)
-        ran, starts = nodes.sort[block] < CALL, nodes.start[block]
+    # what the host does after the op that ends last, such as ending the recording, is not what
+    # steps wait for; in blocks: of all nodes at once these are gigabytes
+    for block in nodes.blocks():
+        ran, starts = nodes.sort[block] < Sort.CALL, nodes.start[block]
         ends = np.where(ran, starts + nodes.length[block], -FAR)
         place = int(ends.argmax())
         if ends[place] > latest:
-            latest, last = int(ends[place]), begin + place
+            latest, last = int(ends[place]), block.start + place
         first = min(first, int(np.where(ran, starts, FAR).min()))
-    return last, first
-
-
-def _recorded(path: Path, first_ns: int) -> Path:
-    """Leave out of delays of the device what lies before it ran anything: it did what was launched
-    before the recording began, which is in no window."""
-    before = np.where(path.kind == DELAYED, np.maximum(first_ns - path.begin, 0), 0)
+    way, since, left = _walk(nodes, edges, last)
+    path = _pieces(graph, nodes, way, left, since)
+    # what the device did before it ran anything was launched before the recording began
+    before = np.where(path.kind == Kind.DELAYED, np.maximum(first - path.begin, 0), 0)
     cut = np.minimum(before, np.maximum(path.length, 0))
     kept = (cut < path.length) | (cut == 0)  # where clocks let the path go back, length is negative
     begin, length = (path.begin + cut)[kept], (path.length - cut)[kept]
-    node, kind, step = path.node[kept], path.kind[kept], path.step[kept]
-    return replace(path, node=node, kind=kind, begin=begin, length=length, step=step)
+    return replace(path, node=path.node[kept], kind=path.kind[kept], begin=begin, length=length)
 
 
 def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
@@ -169,12 +130,12 @@ def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> 
     since = np.where(since == -FAR, start, since)
     delay = np.minimum(nodes.delay[way], start - since)
     held = np.minimum(nodes.held[way], np.maximum(delay, 0))
-    waited = np.where(on_host, LAUNCHING, DELAYED)
+    waited = np.where(on_host, Kind.LAUNCHING, Kind.DELAYED)
     launched = np.append(False, left[:-1])
     kinds = np.stack(
         [
-            np.where(launched, LAUNCHING, waited),
-            HELD + nodes.held_by[way].astype(np.int64),
+            np.where(launched, Kind.LAUNCHING, waited),
+            Kind.HELD + nodes.held_by[way].astype(np.int64),
             waited,
             of_length(nodes, way),
         ],
@@ -195,7 +156,6 @@ def _pieces(graph: Graph, nodes: Nodes, way: Ints, left: Flags, since: Ints) -> 
         kinds.ravel()[kept],
         begins.ravel()[kept],
         lengths.ravel()[kept],
-        np.repeat(nodes.step[way], 4)[kept],
         way[change],
         way[origin],
     )

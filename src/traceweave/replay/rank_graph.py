@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay import device, full_queues, host
-from traceweave.replay.nodes import (
-    ARRIVAL,
-    CALL,
-    COMMUNICATION,
-    COMPUTE,
-    EDGE_KINDS,
-    ENTER,
-    EXIT,
-    FREE,
-    FULL_QUEUE,
-    HANDOVER,
-    HOST_WAIT,
-    MEMORY,
-    STREAM_WAIT,
-    TRANSFER,
-    Edges,
-    Nodes,
-    joined,
-)
-from traceweave.replay.rows import NONE, Columns, RankRows, positions, sorted_by
+from traceweave.replay import device, host
+from traceweave.replay.lookups import latest, leads, most_common, positions, soonest
+from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge, Edges, Nodes, Sort, joined, part_of
+from traceweave.replay.rows import NONE, Call, Columns, RankRows, sorted_by, where
 from traceweave.replay.streams import Streams, order_streams, records
 
-CATEGORIES = np.array([COMPUTE, COMMUNICATION, MEMORY])
+CATEGORIES = np.array([Sort.COMPUTE, Sort.COMMUNICATION, Sort.MEMORY])
 """Sorts of nodes by the category of an op."""
-
 
 EARLY_NS = 500_000
 """Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it: by
@@ -45,7 +27,7 @@ nothing for so many times as long has hardly gone on then by chance."""
 
 @dataclass(frozen=True)
 class RankGraph:
-    """What ties the nodes of a rank together, numbered from 0."""
+    """What ties the nodes of a rank together; numbered from 0 until it is `shifted`."""
 
     rank: int
     edges: Edges
@@ -62,6 +44,22 @@ class RankGraph:
     """Edges that time contradicts, by kind."""
     facts: Counter[str] = field(default_factory=Counter)
     """What the graph rests on: counts by name."""
+    nodes: slice = field(default_factory=lambda: slice(0))
+    """Where its nodes are."""
+
+    def shifted(self, first: int, count: int) -> RankGraph:
+        """Return the same in a graph in which its nodes, so many, begin at `first`."""
+        edges = replace(
+            self.edges, source=self.edges.source + first, target=self.edges.target + first
+        )
+        return replace(
+            self,
+            edges=edges,
+            arrival=self.arrival + first,
+            came=self.came + first,
+            first_op=np.where(self.first_op >= 0, self.first_op + first, -1),
+            nodes=slice(first, first + count),
+        )
 
 
 class _Numbers:
@@ -69,17 +67,29 @@ class _Numbers:
 
     def __init__(self, two: Flags, begin: int) -> None:
         sizes = 1 + two.astype(np.int64)
-        self.two = two
-        self.of = np.repeat(np.arange(len(two)), sizes)
-        """What each node belongs to."""
+        self._two = two
         self.first = begin + np.cumsum(sizes) - sizes
         self.last = self.first + two
         self.end = begin + int(sizes.sum())
 
-    @property
-    def second(self) -> Flags:
-        """Whether each node is the second of two."""
-        return np.append(False, self.of[1:] == self.of[:-1])[: len(self.of)]
+    def split(self, nodes: Nodes, sorts: tuple[int, int], begins: Ints) -> Nodes:
+        """Return the nodes, given one of each: of two, the first takes no time, and the second has
+        the rest from when it begins, and depends on the first alone."""
+        of = np.repeat(np.arange(len(self._two)), 1 + self._two.astype(np.int64))
+        second = np.append(False, of[1:] == of[:-1])[: len(of)]
+        both, nodes = self._two[of], part_of(nodes, of)
+        start = np.where(second, begins[of], nodes.start)
+        length = np.where(second, nodes.end - start, np.where(both, 0, nodes.length))
+        return nodes.with_(
+            start=start,
+            length=length,
+            sort=np.where(both, np.where(second, sorts[1], sorts[0]), nodes.sort),
+            lag=np.where(second, 0, nodes.lag),
+            launch=np.where(second, -1, nodes.launch),
+            held=np.where(second, 0, nodes.held),
+            held_by=np.where(second, -1, nodes.held_by),
+            call_by=np.where(both & ~second, -1, nodes.call_by),
+        )
 
 
 def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
@@ -89,10 +99,10 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     """
     gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
     calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
+    gpu = {**gpu, "call": positions(calls["op_id"], gpu["launch"])}
     copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
-    room = full_queues.made_room(gpu)
-    room = np.where(room < 0, full_queues.let_in(gpu, calls, copies), room)
-    gpu = full_queues.since_room(gpu, room)
+    room = device.made_room(gpu, calls, copies)
+    gpu = device.since_room(gpu, room)
     let_by = room.copy()
     let_by[copies] = np.where(room[copies] < 0, copies, room[copies])
     streams = Streams(gpu)
@@ -103,30 +113,35 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
     threads = host.threads(calls, streams, copies, room)
     op, call, contradicted = host.device_waits(threads, found, streams, let_by, device.CLOCKS_NS)
-    dropped[EDGE_KINDS[HOST_WAIT]] += contradicted
-    before, after = host.handovers(threads.own, rows.operators)
+    dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
+    own = threads.own
+    before, after = host.handovers(own, rows.operators)
 
     arrives, sends, instance = _parts(rows.collectives, gpu)
     member = np.zeros(len(gpu["op_id"]), bool)
     member[arrives] = True
     ops = _Numbers(member, 0)
-    own = _Numbers(threads.waits, ops.end)
-    early = np.minimum(gpu["start_ns"][waits.target] - gpu["end_ns"][waits.source], 0)
-    soon = np.minimum(threads.own["end_ns"][call] - gpu["end_ns"][op], 0)
+    does_wait, queued = own["sort"] != Call.LAUNCH, own["sort"] == Call.ROOM
+    numbers = _Numbers(does_wait, ops.end)
+    source, target = waits
+    early = np.minimum(gpu["start_ns"][target] - gpu["end_ns"][source], 0)
+    soon = np.minimum(own["end_ns"][call] - gpu["end_ns"][op], 0)
+    kind = np.where(queued[call], Edge.FULL_QUEUE, Edge.HOST_WAIT)
     edges = Edges.joined(
-        Edges.of(ops.last[waits.source], ops.first[waits.target], early, STREAM_WAIT),
-        Edges(
-            ops.last[op],
-            own.last[call],
-            soon,
-            np.where(threads.queued[call], FULL_QUEUE, HOST_WAIT),
-        ),
-        Edges.of(own.last[before], own.first[after], np.zeros_like(before), HANDOVER),
+        Edges.of(ops.last[source], ops.first[target], early, Edge.STREAM_WAIT),
+        Edges(ops.last[op], numbers.last[call], soon, kind),
+        Edges.of(numbers.last[before], numbers.first[after], 0 * before, Edge.HANDOVER),
     )
-    launch = _launches(gpu, threads, order.launched)
-    launches = np.where(threads.queued, own.last, own.first)
-    on_device = _on_device(rows.rank, gpu, ops, order, launch, launches)
-    nodes = joined(on_device, _on_host(rows, threads, own, op, call, gpu))
+    launch = np.where(order.launched, np.append(threads.inside, -1)[gpu["call"]], -1)
+    # a call that waits for room launches when there is some
+    launcher = np.append(np.where(queued, numbers.last, numbers.first), -1)[launch]
+    sorts = Sort.ARRIVAL, Sort.TRANSFER
+    on_device = ops.split(_ops(rows.rank, gpu, order, launcher), sorts, gpu["start_ns"])
+    # what is waited for ends before the call does, and what comes after that is the call's own
+    done = own["start_ns"].copy()
+    np.maximum.at(done, call, np.minimum(gpu["end_ns"][op], own["end_ns"][call]))
+    on_host = numbers.split(_calls(rows, own), (Sort.ENTER, Sort.EXIT), done)
+    on_host.sort[numbers.last[queued] - ops.end] = Sort.CALL
     graph = RankGraph(
         rows.rank,
         edges,
@@ -139,96 +154,71 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         Counter(
             ops=len(gpu["op_id"]),
             launched=int(np.sum(launch >= 0)),
-            stream_waits=len(waits),
+            stream_waits=len(source),
             inferred_waits=inferred,
             wait_calls=int(np.sum(order_streams(calls))),
-            host_waits=int(np.sum(threads.waits & ~threads.queued)),
+            host_waits=int(np.sum(does_wait & ~queued)),
         ),
     )
-    return nodes, graph
+    return joined(on_device, on_host), graph
 
 
 def _parts(collectives: Columns, gpu: Columns) -> tuple[Ints, Ints, Ints]:
     """Return the ops that carry collectives, their send halves (-1: none), and the instances."""
-    op = positions(gpu["op_id"], collectives["gpu_op"])
-    known = (op >= 0) & (collectives["gpu_op"] >= 0) & (collectives["instance"] >= 0)
-    asked = collectives["send_op"][known]
-    send = positions(gpu["op_id"], asked)
-    return op[known], np.where(asked >= 0, send, -1), collectives["instance"][known]
+    # no op has the number of none
+    op, send = (positions(gpu["op_id"], collectives[name]) for name in ("gpu_op", "send_op"))
+    known = (op >= 0) & (collectives["instance"] >= 0)
+    return op[known], send[known], collectives["instance"][known]
 
 
-def _launches(gpu: Columns, threads: host.Threads, launched: Flags) -> Ints:
-    """Return which of the calls that are nodes launched each op, -1 for none."""
-    call = positions(threads.calls["op_id"], gpu["launch"])
-    known = launched & (call >= 0) & (gpu["launch"] >= 0)
-    return np.where(known, threads.inside[call], -1) if len(threads.inside) else call
-
-
-def _on_device(
-    rank: int, gpu: Columns, ops: _Numbers, order: device.Order, launch: Ints, launches: Ints
-) -> Nodes:
-    second, of = ops.second, ops.of
-    two = ops.two[of]
-    sort = np.where(two, np.where(second, TRANSFER, ARRIVAL), CATEGORIES[gpu["category"]][of])
-    launched = (launch[of] >= 0) & ~second
+def _ops(rank: int, gpu: Columns, order: device.Order, launch: Ints) -> Nodes:
+    """Return a node for each op of the device."""
     return Nodes.of(
         rank,
-        gpu["start_ns"][of],
-        chain=gpu["chain"][of],
-        sort=sort,
-        length=np.where(two & ~second, 0, (gpu["end_ns"] - gpu["start_ns"])[of]),
-        lag=np.where(second, 0, order.lag[of]),
-        launch=np.where(launched, launches[launch[of]], -1) if len(launches) else launch[of],
-        launch_lag=order.launch_lag[of],
-        step=gpu["step"][of],
-        op_id=gpu["op_id"][of],
-        name=gpu["name_id"][of],
-        class_=gpu["class_id"][of],
+        gpu["start_ns"],
+        chain=gpu["chain"],
+        sort=CATEGORIES[gpu["category"]],
+        length=gpu["end_ns"] - gpu["start_ns"],
+        lag=order.lag,
+        launch=launch,
+        launch_lag=order.launch_lag,
+        step=gpu["step"],
+        op_id=gpu["op_id"],
+        name=gpu["name_id"],
+        class_=gpu["class_id"],
     )
 
 
-def _on_host(
-    rows: RankRows, threads: host.Threads, own: _Numbers, op: Ints, call: Ints, gpu: Columns
-) -> Nodes:
-    calls, second, of = threads.own, own.second, own.of
-    two = own.two[of]
-    # what is waited for ends before the call does, and what comes after that is the call's own
-    done = calls["start_ns"].copy()
-    np.maximum.at(done, call, np.minimum(gpu["end_ns"][op], calls["end_ns"][call]))
-    start = np.where(second, done[of], calls["start_ns"][of])
-    end = np.where(two & ~second, calls["start_ns"][of], calls["end_ns"][of])
-    leads = np.diff(calls["chain"], prepend=np.nan) != 0
+def _calls(rows: RankRows, calls: Columns) -> Nodes:
+    """Return a node for each call of the host."""
+    start, end, waits = calls["start_ns"], calls["end_ns"], calls["sort"] != Call.LAUNCH
+    first = leads(calls["chain"])
     # what comes before the first call belongs to it, as its date does
-    free = np.where(leads, 0, np.roll(calls["end_ns"], 1))
-    held, by = host.held(rows.holds, calls["chain"], free, calls["start_ns"])
-    inside, call_by = host.held(rows.holds, calls["chain"], calls["start_ns"], calls["end_ns"])
-    call_by = np.where(2 * inside > calls["end_ns"] - calls["start_ns"], call_by, -1)
+    free = np.where(first, 0, np.roll(end, 1))
+    held, by = host.held(rows.holds, calls["chain"], free, start)
+    inside, call_by = host.held(rows.holds, calls["chain"], start, end)
+    frees = calls["sort"] == Call.FREES
+    is_held = (2 * inside > end - start) & (~waits | frees)
     return Nodes.of(
         rows.rank,
         start,
-        chain=calls["chain"][of],
-        sort=np.where(two & ~second, ENTER, np.where(two & ~threads.queued[of], EXIT, CALL)),
+        chain=calls["chain"],
+        sort=np.full(len(start), Sort.CALL),
         length=end - start,
-        lag=np.where(second | ~leads[of], 0, FREE),
-        held=np.where(second, 0, held[of]),
-        held_by=np.where(second, -1, by[of]),
-        call_by=np.where(two & ~(second & threads.frees[of]), -1, call_by[of]),
-        step=calls["step"][of],
-        op_id=calls["op_id"][of],
-        name=calls["call_id"][of],
+        lag=np.where(first, FREE, 0),
+        held=held,
+        held_by=by,
+        call_by=np.where(is_held, call_by, -1),
+        step=calls["step"],
+        op_id=calls["op_id"],
+        name=calls["call_id"],
     )
 
 
 def _first_ops(steps: Columns, gpu: Columns, first: Ints) -> Ints:
     """Return the node of the op that begins each step on the device."""
-    found = np.full(len(steps["step"]), -1, np.int64)
-    order = np.lexsort((gpu["start_ns"], gpu["step"]))
-    place = np.searchsorted(gpu["step"][order], steps["step"])
-    known = place < len(order)
-    op = order[np.minimum(place, len(order) - 1)]
-    known &= gpu["step"][op] == steps["step"]
-    found[known] = first[op[known]]
-    return found
+    op = soonest(gpu["step"], gpu["start_ns"], steps["step"], np.full(len(steps["step"]), NONE))
+    return np.append(first, -1)[op]
 
 
 def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
@@ -239,28 +229,19 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     # of what begins together the longest is around the others
     last = {"last_ns": -rows.cpu["end_ns"]}
     every = sorted_by({**rows.cpu, **last}, "chain", "start_ns", "last_ns", "op_id")
-    outermost = host.outermost(every)
-    cpu: Columns = {name: column[outermost] for name, column in every.items()}
-    on_host = rows.collectives["gpu_op"] < 0
-    of_host = {name: column[on_host] for name, column in rows.collectives.items()}
+    cpu = where(every, host.outermost(every))
+    of_host = where(rows.collectives, rows.collectives["gpu_op"] < 0)
     comm = sorted_by(of_host, "chain", "start_ns", "op_id")
     member = comm["instance"] >= 0
     ops = len(cpu["op_id"])
     parts = _Numbers(member, ops)
-    caller, launch_lag = _callers(cpu, comm)
     waited = np.hstack([_finished_between(cpu, comm), _messages_between(cpu, comm)])
     source, target = np.unique(waited, axis=1)
     before, after = host.handovers(cpu, cpu)
-    of_comm = _host_collectives(rows.rank, comm, parts, caller, launch_lag)
-    nodes = joined(_operators(rows, cpu), of_comm)
+    early = np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0)
     edges = Edges.joined(
-        Edges.of(
-            parts.last[source],
-            target,
-            np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0),
-            HOST_WAIT,
-        ),
-        Edges.of(before, after, np.zeros_like(before), HANDOVER),
+        Edges.of(parts.last[source], target, early, Edge.HOST_WAIT),
+        Edges.of(before, after, 0 * before, Edge.HANDOVER),
     )
     facts = Counter(
         ops=ops + len(member),
@@ -268,28 +249,13 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         host_waits=len(source),
         unfollowed=int(np.sum(~_followed(comm, source))),
     )
+    transfers = _host_collectives(rows.rank, cpu, comm)
+    transfers = parts.split(transfers, (Sort.ARRIVAL, Sort.TRANSFER), comm["start_ns"])
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
     part = comm["instance"][member]
     graph = RankGraph(rows.rank, edges, arrives, arrives, part, rows.steps, none, facts=facts)
-    return nodes, graph
-
-
-def _callers(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
-    """Return the operator in or after which each collective was asked for, and how long after."""
-    both = np.lexsort((
-        np.concatenate([cpu["start_ns"], comm["called"]]),
-        np.concatenate([cpu["chain"], comm["caller"]]),
-    ))  # fmt: skip
-    latest = np.maximum.accumulate(np.where(both < len(cpu["chain"]), both, -1))
-    found = np.empty(len(both), np.int64)
-    found[both] = latest
-    op = found[len(cpu["chain"]) :]
-    known = (op >= 0) & (comm["called"] > NONE) & (comm["called"] <= comm["start_ns"])
-    if len(cpu["chain"]):
-        known &= cpu["chain"][op] == comm["caller"]
-        return np.where(known, op, -1), np.where(known, comm["called"] - cpu["start_ns"][op], 0)
-    return np.full(len(op), -1), np.zeros(len(op), np.int64)
+    return joined(_operators(rows, cpu), transfers), graph
 
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
@@ -303,8 +269,8 @@ def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     if not len(comm["waited"]) or not len(cpu["chain"]):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     by_end = np.argsort(comm["waited"], kind="stable")
-    leads = np.diff(cpu["chain"], prepend=np.nan) != 0
-    start, free = cpu["start_ns"], np.where(leads, cpu["start_ns"], np.roll(cpu["end_ns"], 1))
+    start = cpu["start_ns"]
+    free = np.where(leads(cpu["chain"]), start, np.roll(cpu["end_ns"], 1))
     idle, ends, found = start - free, comm["waited"][by_end], np.full(len(free), -1)
     ended, soon = (
         np.searchsorted(ends, start + early, side="right") - 1 for early in (0, EARLY_NS)
@@ -329,16 +295,11 @@ def _messages_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     all that end between two operators were waited for, and the first may have taken all the time.
     """
     message = np.flatnonzero((comm["caller"] == comm["chain"]) & (comm["called"] > NONE))
-    at = np.full(len(message), -1)
-    for chain in np.unique(comm["chain"][message]).tolist():
-        mine = np.flatnonzero(comm["chain"][message] == chain)
-        first, last = np.searchsorted(cpu["chain"], [chain, chain + 1]).tolist()
-        begun = np.searchsorted(cpu["start_ns"][first:last], comm["waited"][message[mine]])
-        at[mine] = np.where(begun < last - first, first + begun, -1)
+    chain, waited = comm["chain"][message], comm["waited"][message]
+    at = soonest(cpu["chain"], cpu["start_ns"], chain, waited)
     # not inside the operator before
-    before = at - 1
-    known = (at > 0) & (comm["waited"][message] >= cpu["end_ns"][before])
-    known &= cpu["chain"][before] == comm["chain"][message]
+    message, at, chain, waited = (column[at > 0] for column in (message, at, chain, waited))
+    known = (cpu["chain"][at - 1] == chain) & (waited >= cpu["end_ns"][at - 1])
     return message[known], at[known]
 
 
@@ -348,31 +309,28 @@ def _followed(comm: Columns, source: Ints) -> Flags:
     """
     found = np.zeros(len(comm["chain"]), bool)
     found[source] = True
-    queued = comm["chain"][1:] == comm["chain"][:-1]
-    queued &= (comm["called"][1:] > NONE) & (comm["called"][1:] <= comm["end_ns"][:-1])
-    if not len(found):
-        return found
-    begins = np.append(True, ~queued)
-    number = np.arange(len(found))
-    last = np.maximum.reduceat(np.where(found, number, -1), np.flatnonzero(begins))
-    held: Flags = number < last[np.cumsum(begins) - 1]
-    return found | held
+    begins = leads(comm["chain"])
+    begins[1:] |= (comm["called"][1:] <= NONE) | (comm["called"][1:] > comm["end_ns"][:-1])
+    queue, number, last = np.cumsum(begins) - 1, np.arange(len(found)), np.full(len(found), -1)
+    np.maximum.at(last, queue[found], number[found])
+    held: Flags = number <= last[queue]
+    return held
 
 
 def _operators(rows: RankRows, cpu: Columns) -> Nodes:
-    leads = np.diff(cpu["chain"], prepend=np.nan) != 0
-    free = np.where(leads, 0, np.roll(cpu["end_ns"], 1))
+    first = leads(cpu["chain"])
+    free = np.where(first, 0, np.roll(cpu["end_ns"], 1))
     # ranges know a thread with its process, operators here do not
     holds = {**rows.holds, "chain": np.zeros(len(rows.holds["chain"]), np.int64)}
-    main = cpu["chain"] == _most_common(cpu["chain"])
-    held, by = host.held(holds, np.where(main, 0, 1), free, cpu["start_ns"])
+    of_main = np.where(most_common(cpu["chain"]), 0, 1)
+    held, by = host.held(holds, of_main, free, cpu["start_ns"])
     return Nodes.of(
         rows.rank,
         cpu["start_ns"],
         chain=cpu["chain"],
-        sort=np.where(cpu["asks"] > 0, CALL, COMPUTE),
+        sort=np.where(cpu["asks"] > 0, Sort.CALL, Sort.COMPUTE),
         length=cpu["end_ns"] - cpu["start_ns"],
-        lag=np.where(leads, FREE, 0),
+        lag=np.where(first, FREE, 0),
         held=held,
         held_by=by,
         step=cpu["step"],
@@ -382,28 +340,24 @@ def _operators(rows: RankRows, cpu: Columns) -> Nodes:
     )
 
 
-def _most_common(values: Ints) -> int:
-    found, counts = np.unique(values, return_counts=True)
-    return int(found[np.argmax(counts)]) if len(found) else -1
-
-
-def _host_collectives(
-    rank: int, comm: Columns, parts: _Numbers, launch: Ints, launch_lag: Ints
-) -> Nodes:
-    second, of = parts.second, parts.of
-    two = parts.two[of]
-    leads = np.diff(comm["chain"], prepend=np.nan) != 0
-    free = np.where(leads, comm["start_ns"], np.roll(comm["end_ns"], 1))
-    lag = np.where(leads | (comm["start_ns"] < free), FREE, 0)
+def _host_collectives(rank: int, cpu: Columns, comm: Columns) -> Nodes:
+    """Return a node for each collective, launched by the operator in or after which it was asked
+    for."""
+    start, called = comm["start_ns"], comm["called"]
+    first = leads(comm["chain"])
+    free = np.where(first, start, np.roll(comm["end_ns"], 1))
+    caller = latest(cpu["chain"], cpu["start_ns"], comm["caller"], called)
+    caller = np.where((called > NONE) & (called <= start), caller, -1)
+    asked = np.where(caller >= 0, called - np.append(cpu["start_ns"], 0)[caller], 0)
     return Nodes.of(
         rank,
-        comm["start_ns"][of],
-        chain=comm["chain"][of] + (1 << 62),
-        sort=np.where(two, np.where(second, TRANSFER, ARRIVAL), COMMUNICATION),
-        length=np.where(two & ~second, 0, (comm["end_ns"] - comm["start_ns"])[of]),
-        lag=np.where(second, 0, lag[of]),
-        launch=np.where(second, -1, launch[of]),
-        launch_lag=launch_lag[of],
-        step=comm["step"][of],
-        op_id=comm["op_id"][of],
+        start,
+        chain=comm["chain"] + (1 << 62),
+        sort=np.full(len(start), Sort.COMMUNICATION),
+        length=comm["end_ns"] - start,
+        lag=np.where(first | (start < free), FREE, 0),
+        launch=caller,
+        launch_lag=asked,
+        step=comm["step"],
+        op_id=comm["op_id"],
     )

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Flags, Ints
 from traceweave.replay.nodes import HOLDS
 from traceweave.store.database import asked_of
 from traceweave.vocabulary import script
@@ -44,22 +44,18 @@ JOIN clock_spans AS c
 
 _NAMES = """
 CREATE OR REPLACE TEMP TABLE tw_replay_names AS
-SELECT row_number() OVER (ORDER BY name) - 1 AS name_id, name
-FROM (
-    SELECT name FROM gpu_ops GROUP BY name
-    UNION
-    SELECT name FROM device_ops WHERE timeline = 'cpu'
-);
+SELECT row_number() OVER (ORDER BY name) - 1 AS number, name
+FROM (FROM gpu_ops SELECT DISTINCT name UNION FROM device_ops SELECT name WHERE timeline = 'cpu');
 
 CREATE OR REPLACE TEMP TABLE tw_replay_classes AS
-SELECT row_number() OVER (ORDER BY class) - 1 AS class_id, class
+SELECT row_number() OVER (ORDER BY class) - 1 AS number, class
 FROM (SELECT class FROM gpu_ops GROUP BY class UNION SELECT 'operator');
 """
 
 # A call is a node of the graph where it launches or waits; that of an event orders streams.
 _CALLS = """
 CREATE OR REPLACE TEMP TABLE tw_replay_calls AS
-SELECT row_number() OVER (ORDER BY name) - 1 AS call_id, name, sort
+SELECT row_number() OVER (ORDER BY name) - 1 AS number, name, sort
 FROM (
     SELECT
         name,
@@ -80,12 +76,16 @@ FROM (
 WHERE sort IS NOT NULL
 """
 
-LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
-"""Sorts of calls: what launches, what makes its thread wait for what, the two that order streams,
-what launches once there is room in the queue, what orders streams while a collective is asked
-for: NCCL's own streams, or the one of the collective after its input, no other after it, and what
-frees memory: it waits for the device, unless it returned before what was launched before it ended.
-"""
+
+class Call:
+    """Sorts of calls: what launches, what makes its thread wait for what, the two that order
+    streams, what launches once there is room in the queue, what orders streams while a collective
+    is asked for (NCCL's own streams, or the one of the collective after its input, no other after
+    it), and what frees memory: it waits for the device, unless it returned before what was launched
+    before it ended."""
+
+    LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
+
 
 COMPUTES, COMMUNICATES, COPIES = range(3)
 """Categories of ops; what sets memory copies too."""
@@ -100,9 +100,10 @@ _GPU_OPS = f"""
 SELECT
     o.rank, o.op_id, (hash(o.device, o.context, o.stream) >> 1)::BIGINT AS chain,
     coalesce(o.stream, -1) AS stream,
-    o.start_ns, o.end_ns, n.name_id, c.class_id,
+    o.start_ns, o.end_ns, n.number AS name_id, c.number AS class_id,
     {CATEGORY.format("o")} AS category, coalesce(o.copy_kind = 'HtoD', FALSE) AS from_host,
     coalesce(o.step, -1) AS step, coalesce(o.launch_op_id, -1) AS launch,
+    coalesce(o.correlation, -1) AS correlation,
     coalesce(o.launch_start_ns, {{none}}) AS called, coalesce(o.launch_duration_ns, 0) AS call_ns,
     (hash(o.launch_pid, o.launch_tid) >> 1)::BIGINT AS thread,
     coalesce(o.launch_start_local_ns + o.launch_duration_ns, {{none}}) AS launched_ns,
@@ -152,7 +153,7 @@ inner_waits AS (
 )
 SELECT
     h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
-    c.call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {INNER} END AS sort,
+    c.number AS call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {Call.INNER} END AS sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation,
     h.start_local_ns AS own_start_ns, h.start_local_ns + h.duration_ns AS own_end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
@@ -163,7 +164,8 @@ WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 # in a run without a GPU: what computes, and what asks for collectives, until it waits for them
 _CPU_OPS = """
 SELECT
-    d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.name_id, c.class_id,
+    d.rank, d.op_id, d.stream AS chain, d.start_ns, d.end_ns, n.number AS name_id,
+    c.number AS class_id,
     coalesce(d.step, -1) AS step, FALSE AS asks
 FROM device_ops AS d
 JOIN tw_replay_names AS n USING (name)
@@ -343,13 +345,13 @@ class Tables:
         where = _NSYS_SAYS if self._any("ranks WHERE format = 'nsys'") else "name"
         self._pageable = _PAGEABLE.replace("{where}", where)
         self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
-        self._empty: dict[str, Columns] = {}
-        self.names = Names(
-            self._texts("tw_replay_names", "name", "name_id"),
-            self._texts("tw_replay_classes", "class", "class_id"),
-            self._texts("tw_replay_calls", "name", "call_id"),
-            self._texts("tw_replay_comm_ops", "op", "number"),
-        )
+        self.names = Names(*(
+            tuple(text for (text,) in con.execute(f"SELECT {of} ORDER BY number").fetchall())
+            for of in (
+                "name FROM tw_replay_names", "class FROM tw_replay_classes",
+                "name FROM tw_replay_calls", "op FROM tw_replay_comm_ops",
+            )
+        ))  # fmt: skip
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
 
     @cached_property
@@ -361,20 +363,17 @@ class Tables:
     def _any(self, relation: str) -> bool:
         return bool(self._con.execute(f"SELECT 1 FROM {relation} LIMIT 1").fetchall())
 
-    def _texts(self, table: str, column: str, number: str) -> tuple[str, ...]:
-        rows = self._con.execute(f"SELECT {column} FROM {table} ORDER BY {number}").fetchall()
-        return tuple(text for (text,) in rows)
-
     def _columns(self, query: str, **parameters: object) -> Columns:
         found = self._con.execute(query.replace("{none}", str(NONE)), parameters or None)
-        columns = {name: np.ma.getdata(column) for name, column in found.fetchnumpy().items()}
-        return {name: self._as_numbers(name, column) for name, column in columns.items()}
-
-    def _as_numbers(self, name: str, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if column.dtype.kind not in "iub":
-            return column
-        numbers = column.astype(np.int64, copy=False)
-        return np.where(numbers > NONE, numbers - self.origin, NONE) if name in TIMES else numbers
+        columns = {}
+        for name, column in found.fetchnumpy().items():
+            numbers = np.ma.getdata(column)
+            if numbers.dtype.kind in "iub":
+                numbers = numbers.astype(np.int64, copy=False)
+            if name in TIMES:
+                numbers = np.where(numbers > NONE, numbers - self.origin, NONE)
+            columns[name] = numbers
+        return columns
 
     def ranks(self) -> Iterator[RankRows]:
         """Yield what there is of each rank, by rank; none of ranks without a timeline.
@@ -411,20 +410,14 @@ class Tables:
             "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
             "steps": (_STEPS, True),
         }  # fmt: skip
-        read = {
-            name: sorted_by(self._columns(query, first=first, last=last), "rank")
-            if is_wanted and (not only or name in only)
-            else self._without_rows(query)
-            for name, (query, is_wanted) in wanted.items()
-        }
+        read = {}
+        for name, (query, is_wanted) in wanted.items():
+            rows = "" if is_wanted and (not only or name in only) else "LIMIT 0"
+            found = self._columns(f"{query} {rows}", first=first, last=last)
+            read[name] = sorted_by(found, "rank")
         return lambda rank, tick: RankRows(
             rank, tick, **{name: of_rank(columns, rank) for name, columns in read.items()}
         )
-
-    def _without_rows(self, query: str) -> Columns:
-        if query not in self._empty:
-            self._empty[query] = self._columns(f"{query} LIMIT 0", first=-1, last=-1)
-        return self._empty[query]
 
 
 def together(ranks: list[T], nodes: int) -> list[list[T]]:
@@ -438,7 +431,12 @@ def together(ranks: list[T], nodes: int) -> list[list[T]]:
 def of_rank(columns: Columns, rank: int) -> Columns:
     """Return the rows of a rank of columns that are sorted by rank."""
     begin, end = np.searchsorted(columns["rank"], [rank, rank + 1]).tolist()
-    return {key: column[begin:end] for key, column in columns.items()}
+    return where(columns, slice(begin, end))
+
+
+def where(columns: Columns, which: Ints | Flags | slice) -> Columns:
+    """Return some rows of columns."""
+    return {name: column[which] for name, column in columns.items()}
 
 
 def sorted_by(columns: Columns, *keys: str) -> Columns:
@@ -446,14 +444,4 @@ def sorted_by(columns: Columns, *keys: str) -> Columns:
     order = np.lexsort([columns[key] for key in reversed(keys)])
     if np.all(order[1:] > order[:-1]):
         return columns
-    return {name: column[order] for name, column in columns.items()}
-
-
-def positions(keys: Ints, wanted: Ints) -> Ints:
-    """Return where each of `wanted` is among `keys`, -1 for nowhere."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
-    found = order[place]
-    return np.where(keys[found] == wanted, found, -1)
+    return where(columns, order)

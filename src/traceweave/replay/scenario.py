@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from math import inf
 from sys import float_info
 from typing import Any
 
@@ -15,17 +14,7 @@ from traceweave.replay.nodes import HOLDS, KINDS
 OWN_STREAM = "stream=own"
 """The change that has the key of a selector."""
 
-SELECTORS = (
-    *("rank", "step", "kind", "while", "class", "op", "group", "name", "module", "bytes"),
-    "stream",
-)
-CHANGES = (
-    *("times", "like", "gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait"),
-    *("contention", OWN_STREAM),
-)
 LIKES = ("median", "fastest", "mean")
-
-SMALLEST = float_info.min
 
 EXAMPLE = "such as 'rank=3 kind=compute like=median' or 'kind=data_loading times=0'"
 
@@ -96,7 +85,7 @@ def selection(text: str, comm_ops: Iterable[str]) -> Scenario:
     Raises UsageError for what makes no sense.
     """
     given = _pairs(text)
-    if wrong := [key for key in given if key in (*CHANGES, "while")]:
+    if wrong := [key for key in given if key in (*_CHANGES, "while")]:
         raise UsageError(f"selection {text!r} has {_shown(wrong[0])}, which is for scenarios")
     # any change will do
     scenario = _parse(f"{text} times=1", frozenset(comm_ops))
@@ -107,14 +96,11 @@ def selection(text: str, comm_ops: Iterable[str]) -> Scenario:
     return replace(scenario, text=text, kinds=kinds)
 
 
-_ON_DEVICE = frozenset({"compute", "transfer", "copy"})
-
-
 def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
     given = _pairs(text)
-    changes = [key for key in CHANGES if key in given]
+    changes = [key for key in _CHANGES if key in given]
     if not changes:
-        listed = ", ".join(map(_shown, CHANGES))
+        listed = ", ".join(map(_shown, _CHANGES))
         raise UsageError(f"scenario {text!r} changes nothing: give one of {listed} {EXAMPLE}")
     if len(changes) > 1 and set(changes) != {"gbps", "alpha_us"}:
         raise UsageError(
@@ -123,13 +109,14 @@ def _parse(text: str, comm_ops: frozenset[str]) -> Scenario:
         )
     values = {}
     for key in (key for key in given if key != "kind"):
-        field, read, what = _VALUES[key]
+        field, read, what = _KEYS[key]
         try:
             values[field] = read(given[key])
         except ValueError as error:
             raise UsageError(f"scenario {text!r}: {key} is {what}") from error
     scenario = Scenario(text, kinds=_kinds(text, given, comm_ops), **values)
-    _refuse(scenario)
+    if wrong := _contradiction(scenario, changes):
+        raise UsageError(f"scenario {text!r}: {wrong}")
     return scenario
 
 
@@ -141,7 +128,7 @@ def _pairs(text: str) -> dict[str, str]:
         key, equals, value = word.partition("=")
         if not equals or not value.strip():
             raise UsageError(f"{word!r} in scenario {text!r} is not KEY=VALUE; write it {EXAMPLE}")
-        known = (*SELECTORS, *CHANGES)
+        known = [one for one in _KEYS if one != OWN_STREAM]
         if key not in known:
             hint = suggest(key, known) or f"; there are: {', '.join(known)}"
             raise UsageError(f"scenario {text!r} has an unknown key {key!r}{hint}")
@@ -164,7 +151,7 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
             hint = suggest(kind, KINDS) or f"; there are: {', '.join(KINDS)}"
             raise UsageError(f"scenario {text!r} has an unknown kind {kind!r}{hint}")
         return kinds
-    if _OF_TRANSFER & given.keys():
+    if {*_OF_TRANSFER, "group", "bytes"} & given.keys():
         return frozenset({"transfer"})
     if "op" in given:
         return frozenset({"transfer" if given["op"] in comm_ops else "compute"})
@@ -172,56 +159,38 @@ def _kinds(text: str, given: dict[str, str], comm_ops: frozenset[str]) -> frozen
         return _WHILE_IDLE
     if {"class", "name", "stream"} & given.keys() and "contention" not in given:
         # those of collectives and copies too
-        return frozenset({"compute", "copy", "transfer"})
+        return _ON_DEVICE
     if {"module", "contention"} & given.keys():
         return frozenset({"compute"})
     return frozenset(KINDS) - {"sync"} if "like" not in given else _COMPARABLE
 
 
-_OF_TRANSFER = frozenset(
-    {"gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", "group", "bytes", OWN_STREAM}
-)
-"""Keys that only collectives have."""
+_OF_TRANSFER = ("gbps", "alpha_us", "bucket_mb", "prefetch", "overlap", "wait", OWN_STREAM)
+"""Changes that only collectives have."""
+
+_ON_DEVICE = frozenset({"compute", "transfer", "copy"})
 
 _COMPARABLE = frozenset({"compute", "launch", "copy", *HOLDS})
 """Kinds that are a rank's own doing, and so can be like those of others."""
-
-_LIKE = _COMPARABLE | {"transfer"}
 
 _WHILE_IDLE = frozenset({"launch", *HOLDS})
 """Time of the host."""
 
 
-def _refuse(s: Scenario) -> None:
-    for value, least, most, what in (
-        (s.times, 0, 1000, "times is a factor from 0 to 1000"),
-        (s.gbps, SMALLEST, inf, "gbps is above 0"),
-        (s.alpha_us, 0, inf, "alpha_us is at least 0"),
-        (s.bucket_mb, SMALLEST, inf, "bucket_mb is above 0"),
-        (s.prefetch, 1, inf, "prefetch is a number of units, 1 or more"),
-    ):
-        if value is not None and not least <= value <= most:
-            raise UsageError(f"scenario {s.text!r}: {what}")
-    placed = s.overlap or s.alone or s.own_stream
-    of_transfer = (s.gbps, s.alpha_us, s.bucket_mb, s.prefetch, placed or None)
-    if s.kinds != {"transfer"} and any(change is not None for change in of_transfer):
-        raise UsageError(
-            f"scenario {s.text!r}: gbps, alpha_us, bucket_mb, prefetch, overlap, wait and"
-            f" {OWN_STREAM} are for kind=transfer"
-        )
+def _contradiction(s: Scenario, changes: list[str]) -> str | None:
+    """Return why a change is none of such work."""
+    if s.kinds != {"transfer"} and any(change in _OF_TRANSFER for change in changes):
+        return f"{', '.join(_OF_TRANSFER[:-1])} and {OWN_STREAM} are for kind=transfer"
     if s.uncontended and s.kinds != {"compute"}:
-        raise UsageError(f"scenario {s.text!r}: contention=none is for kind=compute")
+        return "contention=none is for kind=compute"
     if "sync" in s.kinds and s.times != 0:
-        raise UsageError(
-            f"scenario {s.text!r}: a sync can only be removed, with times=0; its length is that of"
-            " what it waits for"
-        )
+        return "a sync can only be removed, with times=0; its length is that of what it waits for"
     if s.idle and (s.times is None or s.kinds - _WHILE_IDLE):
         listed = ", ".join(kind for kind in KINDS if kind in _WHILE_IDLE)
-        raise UsageError(f"scenario {s.text!r}: while=idle is for times= of the kinds {listed}")
-    if s.like is not None and s.kinds - _LIKE:
-        wrong = ", ".join(sorted(s.kinds - _LIKE))
-        raise UsageError(f"scenario {s.text!r}: {wrong} has nothing to be like; use times=")
+        return f"while=idle is for times= of the kinds {listed}"
+    if s.like is not None and (wrong := s.kinds - _COMPARABLE - {"transfer"}):
+        return f"{', '.join(sorted(wrong))} has nothing to be like; use times="
+    return None
 
 
 def _numbers(value: str) -> frozenset[int]:
@@ -233,50 +202,60 @@ def _numbers(value: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _whole(value: str) -> int:
-    if not value.isdecimal():
-        raise ValueError
-    return int(value)
-
-
 def _range(value: str) -> tuple[float, float]:
     low, dash, high = value.partition("-")
     return float(low or 0), float(high or "inf") if dash else float(low)
 
 
-def _one_of(*words: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value not in words:
-            raise ValueError
-        return value
+def _where(fits: Callable[[Any], bool], read: Callable[[str], Any] = float) -> Callable[[str], Any]:
+    """Return what reads a value, and refuses what does not fit."""
 
-    return read
+    def checked(value: str) -> Any:
+        if not fits(found := read(value)):
+            raise ValueError
+        return found
+
+    return checked
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    return _where(lambda n: n >= least, lambda value: int(value) if value.isdecimal() else -1)
+
+
+def _one_of(*words: str) -> Callable[[str], str]:
+    return _where(words.__contains__, str)
 
 
 def _only(word: str) -> Callable[[str], bool]:
-    return lambda value: bool(_one_of(word)(value))
+    return _where(bool, word.__eq__)
 
 
-_VALUES: dict[str, tuple[str, Callable[[str], Any], str]] = {
+_ABOVE_0 = _where(lambda x: x >= float_info.min)
+
+_KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "rank": ("ranks", _numbers, "numbers like 3 or 0,3-5"),
     "step": ("steps", _numbers, "numbers like 3 or 0,3-5"),
-    "stream": ("streams", _numbers, "numbers like 3 or 0,3-5"),
+    "kind": ("kinds", str, ""),
+    "while": ("idle", _only("idle"), "idle, or not there"),
     "class": ("class_", str, ""),
     "op": ("op", str, ""),
+    "group": ("group", _whole(0), "a number; the relation groups has them"),
     "name": ("name", str, ""),
     "module": ("module", str, ""),
-    "group": ("group", _whole, "a number; the relation groups has them"),
     "bytes": ("bytes", _range, "a range like 1e6-2e6, or 1e6-"),
-    "while": ("idle", _only("idle"), "idle, or not there"),
-    "times": ("times", float, "a number"),
+    "stream": ("streams", _numbers, "numbers like 3 or 0,3-5"),
+    "times": ("times", _where(lambda x: 0 <= x <= 1000), "a number from 0 to 1000"),
     "like": ("like", _one_of(*LIKES), f"one of {', '.join(LIKES)}"),
-    "gbps": ("gbps", float, "a number"),
-    "alpha_us": ("alpha_us", float, "a number"),
-    "bucket_mb": ("bucket_mb", float, "a number"),
-    "prefetch": ("prefetch", _whole, "a number of units, 1 or more"),
+    "gbps": ("gbps", _ABOVE_0, "a number above 0"),
+    "alpha_us": ("alpha_us", _where(lambda x: x >= 0), "a number, 0 or more"),
+    "bucket_mb": ("bucket_mb", _ABOVE_0, "a number above 0"),
+    "prefetch": ("prefetch", _whole(1), "a number of units, 1 or more"),
     "overlap": ("overlap", _only("full"), "full, or not there"),
     "wait": ("alone", _only("none"), "none, or not there"),
     "contention": ("uncontended", _only("none"), "none, or not there"),
     OWN_STREAM: ("own_stream", bool, ""),
 }
-"""By key: the field of a scenario, what reads its value, and what that has to be."""
+"""By key: the field of a scenario, what reads its value, and what that has to be. First those that
+select, then those that change."""
+
+_CHANGES = tuple(_KEYS)[list(_KEYS).index("times") :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 import duckdb
@@ -82,42 +82,29 @@ def ops_of(chosen: Scenario, comm_ops: Container[str]) -> tuple[str, dict[str, A
     """Return a SELECT of the operations of the device that a scenario is about, and the values that
     are prepared in it: op_id, rank, step, start_ns and end_ns on the clock of the rank.
     """
-    joins, conditions, values = "", [], {}
-    for condition, name, value in _conditions(chosen, comm_ops):
-        conditions.append(condition)
-        values[name] = value
-    if chosen.op is not None and chosen.op not in comm_ops:
+    categories = [_CATEGORIES[kind] for kind in sorted(chosen.kinds & _CATEGORIES.keys())]
+    is_comm = chosen.op in comm_ops
+    bounds = None if chosen.bytes is None else list(chosen.bytes)
+    said = [
+        ("kinds", categories, "list_contains($kinds, o.category)"),
+        ("rank", chosen.ranks, "list_contains($rank, o.rank)"),
+        ("step", chosen.steps, "list_contains($step, o.step)"),
+        ("stream", chosen.streams, "list_contains($stream, o.stream)"),
+        # names have brackets: as it stands, or as a pattern
+        ("class", chosen.class_, "(o.class = $class OR o.class GLOB $class)"),
+        ("name", chosen.name, "(o.name = $name OR o.name GLOB $name)"),
+        ("op", chosen.op, "o.op = $op" if is_comm else "o.launched_ns <= op.until_ns"),
+        ("module", chosen.module, "o.launched_ns <= module.until_ns"),
+        ("group", chosen.group, "o.group_id = $group"),
+        ("bytes", bounds, "o.bytes BETWEEN $bytes[1] AND $bytes[2]"),
+    ]
+    joins = ""
+    if chosen.op is not None and not is_comm:
         joins += _WITHIN.format(kinds="kind = 'op'", name="op")
-        conditions.append("o.launched_ns <= op.until_ns")
-        values["op"] = chosen.op
     if chosen.module is not None:
         joins += _WITHIN.format(kinds="kind NOT IN ('runtime', 'driver', 'op')", name="module")
-        conditions.append("o.launched_ns <= module.until_ns")
-        values["module"] = chosen.module
-    where = " AND ".join(conditions)
+    given = [(name, value, condition) for name, value, condition in said if value is not None]
+    values = {n: sorted(v) if isinstance(v, frozenset) else v for n, v, _ in given}
+    where = " AND ".join(condition for _, _, condition in given)
     selected = f"SELECT o.op_id, o.rank, o.step, o.start_ns, o.end_ns FROM ops AS o {joins}"
     return f"{_OPS} {selected} WHERE {where}", values
-
-
-def _conditions(chosen: Scenario, comm_ops: Container[str]) -> Iterator[tuple[str, str, object]]:
-    """Yield the conditions on an op, each with the name and value of what is prepared in it."""
-    categories = [_CATEGORIES[kind] for kind in sorted(chosen.kinds & _CATEGORIES.keys())]
-    yield "list_contains($kinds, o.category)", "kinds", categories
-    for column, numbers in (
-        ("rank", chosen.ranks),
-        ("step", chosen.steps),
-        ("stream", chosen.streams),
-    ):
-        if numbers is not None:
-            yield f"list_contains(${column}, o.{column})", column, sorted(numbers)
-    for column, pattern in (("class", chosen.class_), ("name", chosen.name)):
-        if pattern is not None:
-            # names have brackets: as it stands, or as a pattern
-            is_like = f"(o.{column} = ${column} OR o.{column} GLOB ${column})"
-            yield is_like, column, pattern
-    if chosen.op is not None and chosen.op in comm_ops:
-        yield "o.op = $op", "op", chosen.op
-    if chosen.group is not None:
-        yield "o.group_id = $group", "group", chosen.group
-    if chosen.bytes is not None:
-        yield "o.bytes BETWEEN $bytes[1] AND $bytes[2]", "bytes", list(chosen.bytes)

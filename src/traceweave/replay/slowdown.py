@@ -16,10 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceweave.arrays import Flags, Ints
+from traceweave.arrays import Flags, Floats, Ints
+from traceweave.interrupts import go_on
+from traceweave.medians import group_medians
+from traceweave.replay.engine import Since, runs_of, times
 from traceweave.replay.graph import Graph
-from traceweave.replay.nodes import ARRIVAL, COMMUNICATION, COMPUTE, MEMORY, TRANSFER
-from traceweave.replay.single_steps import Steps, positions
+from traceweave.replay.lookups import numbered, places, positions
+from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
 
 LEAST = 1.03
 """A job that is slowed down by less has no stragglers worth dividing among."""
@@ -55,21 +58,87 @@ class Row:
     ideal_ns: float | None = None
 
 
+class Steps:
+    """The steps of a run, as runs of nodes."""
+
+    def __init__(self, graph: Graph) -> None:
+        step = steps_of(graph)
+        nodes, edges = apart(graph, step)
+        self._nodes, self._runs = nodes, runs_of(nodes, edges)
+        first = self._runs.first
+        self.rank = positions(np.array(graph.ranks), nodes.rank[first])
+        """Of each run, as a position; -1 of barriers, which take no time."""
+        self.ops = np.flatnonzero((step >= 0) & (nodes.sort < Sort.CALL))
+        """Nodes whose lengths count."""
+        self.length = nodes.length[self.ops]
+        """Theirs, as measured."""
+        self._run = self._runs.of[self.ops]
+        on_device = np.flatnonzero((step[first] >= 0) & (nodes.sort[first] < Sort.CALL))
+        self._by_step = on_device[np.argsort(step[first[on_device]], kind="stable")]
+        self.steps, self._begins = np.unique(step[first[self._by_step]], return_index=True)
+
+    def takes(self, length: Ints, ops: Ints | slice = slice(None)) -> Ints:
+        """Return how long each run takes, if (some of) `ops` take so long, and others nothing."""
+        # sums of integers far below 2^53 are exact
+        return np.bincount(self._run[ops], length, minlength=len(self.rank)).astype(np.int64)
+
+    def times(self, takes: Iterable[Ints]) -> Iterator[Floats]:
+        """Yield how long each step takes, for every case: how long each run takes."""
+        for lengths in takes:
+            go_on()
+            # what launches a run begins one itself
+            _, ends = times(self._nodes, self._runs, Since(lengths, lengths))
+            # without delays the last op of a run is the one that ends last
+            yield np.maximum.reduceat(ends[self._by_step], self._begins).astype(np.float64)
+
+
+def steps_of(graph: Graph) -> Ints:
+    """Return the step of each node; that of collectives is that of a member."""
+    nodes = graph.nodes
+    step = nodes.step.astype(np.int64)
+    barriers = np.flatnonzero(nodes.sort == Sort.BARRIER)
+    latest = np.full(len(graph.instances["number"]), -1)
+    arrival = np.flatnonzero(nodes.sort == Sort.ARRIVAL)
+    np.maximum.at(latest, nodes.instance[arrival], step[arrival])
+    step[barriers] = latest[nodes.instance[barriers]]
+    return step
+
+
+def apart(graph: Graph, step: Ints) -> tuple[Nodes, Edges]:
+    """Return the graph without edges between steps, delays, and what the host takes."""
+    nodes, edges = graph.nodes, graph.edges
+    same = np.append(False, step[1:] == step[:-1]) & nodes.follows
+    lag = np.where(same, np.int32(0), np.int32(FREE))
+    launch = nodes.launch.copy()
+    for block in nodes.blocks():
+        launch[block][step[launch[block]] != step[block]] = -1
+    kept = edges.where(step[edges.source] == step[edges.target])
+    # operators that ask for collectives begin their runs, so that what runs take are sums
+    asks = np.unique(launch[launch >= 0]) if not graph.has_gpu else np.empty(0, np.int64)
+    asks = asks[same[asks]]
+    source, target = np.append(kept.source, asks - 1), np.append(kept.target, asks)
+    return nodes.with_(lag=lag, launch=launch), Edges.of(source, target, 0 * source, Edge.HANDOVER)
+
+
 class _Ops:
     """What the ops of steps are, and how long they take."""
 
     def __init__(self, graph: Graph, steps: Steps) -> None:
         nodes, self._names = graph.nodes, graph.names
-        self._of = graph.instances
         self.measured = steps.length
         sort = nodes.sort[steps.ops]
-        self._computes = np.flatnonzero((sort == COMPUTE) | (sort == MEMORY))
-        self._moves = np.flatnonzero((sort == TRANSFER) | (sort == COMMUNICATION))
-        computes = steps.ops[self._computes]
+        self._computes = np.flatnonzero(np.isin(sort, (Sort.COMPUTE, Sort.MEMORY)))
+        self._moves = np.flatnonzero(np.isin(sort, (Sort.TRANSFER, Sort.COMMUNICATION)))
+        computes, moves = steps.ops[self._computes], steps.ops[self._moves]
         self._name, self._class = nodes.name[computes], nodes.class_[computes]
-        self._instance = nodes.instance[steps.ops[self._moves]]
-        self._moved_by = nodes.name[steps.ops[self._moves]]
-        self._is_send = sort[self._moves] == COMMUNICATION
+        of, instance = graph.instances, nodes.instance[moves]
+        self._op = np.append(of["op"].astype(str), "unmatched")[instance]
+        op = np.unique(self._op, return_inverse=True)[1]
+        size, is_send = (
+            np.append(of["bytes"], -1)[instance],
+            sort[self._moves] == Sort.COMMUNICATION,
+        )
+        self._alike, _ = numbered(nodes.name[moves], is_send, op, size)
 
     def ideal(self) -> Ints:
         """Return the lengths of all ops in an ideal step."""
@@ -77,31 +146,21 @@ class _Ops:
         count = np.maximum(np.bincount(self._name), 1)
         mean = np.bincount(self._name, length[self._computes]) / count
         length[self._computes] = np.rint(mean).astype(np.int64)[self._name]
-        of_op = np.append(np.unique(self._of["op"].astype(str), return_inverse=True)[1], -1)
-        size = np.append(self._of["bytes"], -1)
-        keys = np.stack(
-            [self._moved_by, self._is_send, of_op[self._instance], size[self._instance]]
-        )
-        _, kind = np.unique(keys, axis=1, return_inverse=True)
-        alike = np.split(np.argsort(kind, kind="stable"), np.cumsum(np.bincount(kind))[:-1])
-        for some in alike if len(kind) else ():
-            moves = self._moves[some]
-            length[moves] = round(float(np.median(length[moves])))
+        if len(self._moves):
+            length[self._moves] = np.rint(group_medians(length[self._moves], self._alike))
         return length
 
     def types(self) -> Iterator[tuple[str, str, Ints]]:
         """Yield scope, name and ops of types of work: classes of kernels and operations of
         collectives, and long kernels."""
-        names = self._names
         for number in np.unique(self._class).tolist():
-            yield "class", names.classes[number], self._computes[self._class == number]
-        ops = np.append(self._of["op"].astype(str), "unmatched")[self._instance]
-        for op in np.unique(ops).tolist():
-            yield "collective", op, self._moves[ops == op]
+            yield "class", self._names.classes[number], self._computes[self._class == number]
+        for op in np.unique(self._op).tolist():
+            yield "collective", op, self._moves[self._op == op]
         total = np.bincount(self._name, self.measured[self._computes])
         for number in np.argsort(-total, kind="stable")[:MOST_NAMES].tolist():
             if total[number] > 0:
-                yield "kernel", names.names[number], self._computes[self._name == number]
+                yield "kernel", self._names.names[number], self._computes[self._name == number]
 
 
 class _Job:
@@ -136,8 +195,8 @@ class _Job:
         return np.where(np.append(ranks, False)[self._steps.rank], self._measured, self._ideal)
 
     def _left(self, cases: Iterable[Ints]) -> Iterator[float]:
-        for times in self._steps.times(cases):
-            yield float(times.mean() / self.best.mean())
+        for took in self._steps.times(cases):
+            yield float(took.mean() / self.best.mean())
 
 
 def slowdowns(graph: Graph) -> Iterator[Row]:
@@ -152,14 +211,9 @@ def slowdowns(graph: Graph) -> Iterator[Row]:
     job = _Job(steps, ops.measured, ops.ideal())
     took, best = float(job.took.mean()), float(job.best.mean())
     yield Row("job", slowdown=job.slowdown, step_ns=took, ideal_ns=best)
-    for step, own, its_best in zip(steps.steps.tolist(), job.took, job.best, strict=True):
-        yield Row(
-            "step",
-            step=step,
-            slowdown=float(own / its_best),
-            step_ns=float(own),
-            ideal_ns=float(its_best),
-        )
+    each = np.stack([job.took / job.best, job.took, job.best], axis=1).tolist()
+    for step, (slowdown, own, its_best) in zip(steps.steps.tolist(), each, strict=True):
+        yield Row("step", step=step, slowdown=slowdown, step_ns=own, ideal_ns=its_best)
     yield from _of_ranks(job, places, ranks)
     kinds = list(ops.types())
     slower = job.with_ops(of for _, _, of in kinds)
@@ -187,12 +241,8 @@ def _of_ranks(job: _Job, places: Places, ranks: Sequence[int]) -> Iterator[Row]:
     worst = np.argsort(-score, kind="stable")[:count]
     chosen = np.isin(np.arange(len(score)), worst)
     [its] = job.with_ranks([chosen])
-    yield Row(
-        "worst ranks",
-        what=", ".join(str(ranks[at]) for at in worst.tolist()),
-        slowdown=its,
-        share=job.removed(chosen),
-    )
+    named = ", ".join(str(ranks[at]) for at in worst.tolist())
+    yield Row("worst ranks", what=named, slowdown=its, share=job.removed(chosen))
 
 
 def places_of(graph: Graph) -> Places:
@@ -200,22 +250,15 @@ def places_of(graph: Graph) -> Places:
 
     Without messages of a pipeline every rank is one by itself.
     """
-    count = len(graph.ranks)
-    pipeline = np.arange(count)
+    pipeline = np.arange(len(graph.ranks))
     nodes = graph.nodes
-    arrival = np.flatnonzero(nodes.sort == ARRIVAL)
-    rank = positions(graph, nodes.rank[arrival])
-    instance = nodes.instance[arrival]
-    message = graph.instances["is_staged"][instance] > 0
-    order = np.argsort(instance[message], kind="stable")
-    first = np.flatnonzero(np.diff(instance[message][order], append=-1) == 0)
-    pairs = np.stack([rank[message][order][first], rank[message][order][first + 1]])
-    for one, other in np.unique(pairs, axis=1).T.tolist():
+    arrival = np.flatnonzero(nodes.sort == Sort.ARRIVAL)
+    arrival = arrival[graph.instances["is_staged"][nodes.instance[arrival]] > 0]
+    arrival = arrival[np.argsort(nodes.instance[arrival], kind="stable")]
+    rank, instance = positions(np.array(graph.ranks), nodes.rank[arrival]), nodes.instance[arrival]
+    both = np.flatnonzero(instance[1:] == instance[:-1])
+    for one, other in np.unique(np.stack([rank[both], rank[both + 1]]), axis=1).T.tolist():
         low, high = sorted((int(pipeline[one]), int(pipeline[other])))
         pipeline[pipeline == high] = low
-    _, pipeline = np.unique(pipeline, return_inverse=True)
-    stage = np.zeros(count, np.int64)
-    for one in np.unique(pipeline):
-        mine = np.flatnonzero(pipeline == one)
-        stage[mine] = np.arange(len(mine))
-    return Places(pipeline, stage)
+    pipeline, _ = numbered(pipeline)
+    return Places(pipeline, places(np.arange(len(pipeline)), pipeline))

@@ -10,13 +10,12 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.host import begins_here
-from traceweave.replay.nodes import CALL, COMPUTE, EXIT, Nodes, joined
+from traceweave.replay.lookups import most_common
+from traceweave.replay.nodes import Nodes, Sort, joined
 from traceweave.replay.rank_graph import RankGraph
 
-WHOLE = -1
-"""The number of the step that a recording without steps is."""
-
-NO_NODE = -1
+NONE = -1
+"""No node; the number of the step that a recording without steps is."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,12 @@ class Moments:
     until: Ints
     """but no later than this node starts; -1: none."""
 
+    @classmethod
+    def starts(cls, node: Ints) -> Moments:
+        """When nodes start; the graph's origin for none."""
+        zeros = np.zeros_like(node)
+        return cls(node, zeros, zeros > 0, zeros + NONE)
+
     def of(self, nodes: Nodes) -> Ints:
         """Return when they are, in the given graph."""
         edge = nodes.start[self.node] + np.where(self.at_end, nodes.length[self.node], 0)
@@ -40,43 +45,24 @@ class Moments:
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Where the steps of all ranks begin and end."""
+class Spans:
+    """Where steps begin and end."""
 
     rank: Ints
     step: Ints
     begin: Moments
     end: Moments
-    basis: str
-    """'device', 'host' or 'recording': what the windows are."""
     last: Ints
     """Ops the last of which ends a window that no other follows,"""
     last_of: Ints
     """and the number of that window."""
-    device: Windows | None = None
-    """Of windows that are the host's: those of the device, whose pace steps keep too,"""
-    measured: Nodes | None = None
-    """and the nodes as measured."""
 
     def lengths(self, nodes: Nodes) -> Ints:
         """Return the length of each window."""
         end = self.end.of(nodes)
-        ended = nodes.start[self.last] + nodes.length[self.last]
-        np.maximum.at(end, self.last_of, ended)
+        np.maximum.at(end, self.last_of, nodes.start[self.last] + nodes.length[self.last])
         lengths: Ints = end - self.begin.of(nodes)
         return lengths
-
-    def mean(self, nodes: Nodes) -> float:
-        """Return the mean over steps of their mean over ranks, ns."""
-        return float(np.mean(self.by_step(nodes)[1]))
-
-    def by_step(self, nodes: Nodes) -> tuple[Ints, Floats]:
-        """Return the steps and their mean length over ranks, ns."""
-        return self._by(lambda windows: windows.step, nodes)
-
-    def by_rank(self, nodes: Nodes) -> tuple[Ints, Floats]:
-        """Return the ranks and the mean length of their steps, ns."""
-        return self._by(lambda windows: windows.rank, nodes)
 
     def change(self, before: Nodes, now: Nodes) -> Floats:
         """Return how much longer each window takes, ns.
@@ -89,25 +75,51 @@ class Windows:
         """
         longer = (self.lengths(now) - self.lengths(before)).astype(np.float64)
         is_edge = np.isin(np.arange(len(longer)), self.last_of)
-        is_first = np.diff(self.rank, prepend=-1) != 0
-        is_last = np.diff(self.rank, append=-1) != 0
         moves = self.begin.of(now) != self.begin.of(before)
-        is_edge |= is_first & (moves | (self.begin.node == NO_NODE))
-        is_edge |= is_last & self.end.at_end & (self.end.until == NO_NODE)
+        is_edge |= (np.diff(self.rank, prepend=-1) != 0) & (moves | (self.begin.node == NONE))
+        is_last = np.diff(self.rank, append=-1) != 0
+        is_edge |= is_last & self.end.at_end & (self.end.until == NONE)
         ranks, mean = _means(self.rank[~is_edge], longer[~is_edge])
         replaced = is_edge & np.isin(self.rank, ranks)
         longer[replaced] = mean[np.searchsorted(ranks, self.rank[replaced])]
         return longer
 
-    def _by(self, key: Callable[[Windows], Ints], nodes: Nodes) -> tuple[Ints, Floats]:
-        found, own = _means(key(self), self.lengths(nodes))
-        if self.device is not None and self.measured is not None and nodes is not self.measured:
-            own = self._by(key, self.measured)[1]
-            longer = _means(key(self), self.change(self.measured, nodes))[1]
-            # a host that only launches does not see what the device then takes longer
-            alike, on_device = _means(key(self.device), self.device.change(self.measured, nodes))
-            own += np.maximum(longer, on_device) if np.array_equal(found, alike) else longer
-        return found, own
+
+@dataclass(frozen=True)
+class Windows:
+    """The steps of all ranks."""
+
+    basis: str
+    """'device', 'host' or 'recording': what the windows are."""
+    spans: Spans
+    device: Spans | None = None
+    """Of windows that are the host's: those of the device, whose pace steps keep too,"""
+    measured: Nodes | None = None
+    """and the nodes as measured."""
+
+    def mean(self, nodes: Nodes) -> float:
+        """Return the mean over steps of their mean over ranks, ns."""
+        return float(np.mean(self.by_step(nodes)[1]))
+
+    def by_step(self, nodes: Nodes) -> tuple[Ints, Floats]:
+        """Return the steps and their mean length over ranks, ns."""
+        return self._by(lambda spans: spans.step, nodes)
+
+    def by_rank(self, nodes: Nodes) -> tuple[Ints, Floats]:
+        """Return the ranks and the mean length of their steps, ns."""
+        return self._by(lambda spans: spans.rank, nodes)
+
+    def _by(self, key: Callable[[Spans], Ints], nodes: Nodes) -> tuple[Ints, Floats]:
+        spans, device, measured = self.spans, self.device, self.measured
+        if device is None or measured is None or nodes is measured:
+            return _means(key(spans), spans.lengths(nodes))
+        found, own = _means(key(spans), spans.lengths(measured))
+        longer = _means(key(spans), spans.change(measured, nodes))[1]
+        # a host that only launches does not see what the device then takes longer
+        alike, on_device = _means(key(device), device.change(measured, nodes))
+        return found, own + (
+            np.maximum(longer, on_device) if np.array_equal(found, alike) else longer
+        )
 
 
 def _means(keys: Ints, values: Ints | Floats) -> tuple[Ints, Floats]:
@@ -120,23 +132,19 @@ def windows(graph: Graph) -> Windows:
 
     Where the device windows only mirror how far the host is ahead, those of the host count.
     """
-    device, host = _of(graph, _device, "device"), _of(graph, _host, "host")
-    if device is None and host is None:
-        whole = _of(graph, _whole, "recording")
-        assert whole is not None
-        return whole
-    if device is None or host is None:
-        found = device or host
-        assert found is not None
-        return found
-    spread = _spread(device.by_step(graph.nodes)[1])
-    only_mirrors = spread > 0.1 and 2 * _spread(host.by_step(graph.nodes)[1]) < spread
-    if not only_mirrors or not _tile(host, graph.nodes):
-        return device
-    return replace(host, device=device, measured=graph.nodes)
+    device, host = _of(graph, _device), _of(graph, _host)
+    if not len(host.step):
+        return Windows("recording", _of(graph, _whole))
+    if not len(device.step):
+        return Windows("host", host)
+    nodes, on_device = graph.nodes, Windows("device", device)
+    spread, of_host = (_spread(one.by_step(nodes)[1]) for one in (on_device, Windows("host", host)))
+    if spread > 0.1 and 2 * of_host < spread and _tile(host, nodes):
+        return Windows("host", host, device, nodes)
+    return on_device
 
 
-def _tile(host: Windows, nodes: Nodes) -> bool:
+def _tile(host: Spans, nodes: Nodes) -> bool:
     """Whether ranges on the host are whole steps of every rank, not a part of each: by the median,
     as a rank may have been recorded several times."""
     follows = np.diff(host.rank) == 0
@@ -150,75 +158,52 @@ def _spread(lengths: Floats) -> float:
     return float((lengths.max() - lengths.min()) / middle) if middle > 0 else 0.0
 
 
-@dataclass(frozen=True)
-class _OfRank:
-    step: Ints
-    begin: Moments
-    end: Moments
-    last: Ints
-    """Ops that end those that no other follows,"""
-    last_of: Ints
-    """and which of them."""
-
-
-def _of(
-    graph: Graph, of_rank: Callable[[Graph, RankGraph, slice], _OfRank], basis: str
-) -> Windows | None:
-    found = [of_rank(graph, part, mine) for part, mine in graph.of_ranks()]
-    counts = np.array([len(f.step) for f in found])
-    if not counts.sum():
-        return None
-    firsts = np.cumsum(counts) - counts
-    return Windows(
-        np.repeat(np.array(graph.ranks), counts),
-        np.concatenate([f.step for f in found]),
-        joined(*(f.begin for f in found)),
-        joined(*(f.end for f in found)),
-        basis,
-        np.concatenate([f.last for f in found]),
-        np.concatenate([f.last_of + first for f, first in zip(found, firsts, strict=True)]),
+def _of(graph: Graph, of_rank: Callable[[Graph, RankGraph], Spans]) -> Spans:
+    found = [of_rank(graph, part) for part in graph.parts]
+    first = np.cumsum([0, *(len(spans.step) for spans in found)]).tolist()
+    return Spans(
+        np.concatenate([spans.rank for spans in found]),
+        np.concatenate([spans.step for spans in found]),
+        joined(*(spans.begin for spans in found)),
+        joined(*(spans.end for spans in found)),
+        np.concatenate([spans.last for spans in found]),
+        np.concatenate([s.last_of + one for s, one in zip(found, first, strict=False)]),
     )
 
 
-def _starts(node: Ints) -> Moments:
-    return Moments(
-        node, np.zeros_like(node), np.zeros(len(node), bool), np.full(len(node), NO_NODE)
-    )
-
-
-def _device(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+def _device(graph: Graph, part: RankGraph) -> Spans:
     """From the first op of a step to that of the next; one that `steps` ends before, or that none
     follows, to the end of its last op. The only step of a rank begins and ends with its range on
     the host where `steps` says so.
     """
-    nodes = graph.nodes
+    nodes, steps = graph.nodes, part.steps
     known = np.flatnonzero(part.first_op >= 0)
-    begin, step = part.first_op[known] + mine.start, part.steps["step"][known]
-    follows = part.steps["followed"][known] > 0
-    next_begin = np.append(begin[1:], -1)[: len(known)]
-    begins, ends = _starts(begin), _starts(np.where(follows, next_begin, -1))
+    begin, step = part.first_op[known], steps["step"][known]
+    follows = steps["followed"][known] > 0
+    next_begin = np.append(begin[1:], NONE)[: len(known)]
+    begins, ends = Moments.starts(begin), Moments.starts(np.where(follows, next_begin, NONE))
     ended = np.flatnonzero(~follows)
-    ops = np.flatnonzero((nodes.sort[mine] < CALL) & np.isin(nodes.step[mine], step[ended]))
-    of_last = ops + mine.start
+    of_last = _ops(graph, part)
+    of_last = of_last[np.isin(nodes.step[of_last], step[ended])]
     last_of = ended[np.searchsorted(step[ended], nodes.step[of_last])]
-    if len(known) == 1 and begins_here(part.steps):
-        none = np.array([NO_NODE])
-        begins = Moments(none, part.steps["start_ns"], np.array([False]), none)
-    if len(known) == len(part.steps["step"]) == 1:
-        end = part.steps["end_ns"]
-        after = _after_last(graph, mine, end)
+    if len(known) == 1 and begins_here(steps):
+        begins = replace(Moments.starts(np.array([NONE])), after=steps["start_ns"])
+    if len(known) == len(steps["step"]) == 1:
+        end = steps["end_ns"]
+        after = _after_last(graph, part.nodes, end)
         is_later = np.all(nodes.end[of_last] < end) and after.node >= 0
-        if is_later and part.steps["device_end_ns"] == end:
+        if is_later and steps["device_end_ns"] == end:
             ends = after
-    return _OfRank(step, begins, ends, of_last, last_of)
+    return Spans(np.full(len(step), part.rank), step, begins, ends, of_last, last_of)
 
 
-def _host(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+def _host(graph: Graph, part: RankGraph) -> Spans:
     """The ranges that the profiler marked, which move with what the host did last."""
-    begin = _after_last(graph, mine, part.steps["start_ns"])
-    end = _after_last(graph, mine, part.steps["end_ns"])
-    none = np.empty(0, np.int64)
-    return _OfRank(part.steps["step"], begin, end, none, none)
+    begin, end = (
+        _after_last(graph, part.nodes, part.steps[name]) for name in ("start_ns", "end_ns")
+    )
+    step, none = part.steps["step"], np.empty(0, np.int64)
+    return Spans(np.full(len(step), part.rank), step, begin, end, none, none)
 
 
 def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
@@ -229,33 +214,32 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
     nodes = graph.nodes
     sort = nodes.sort[mine]
     if graph.has_gpu:
-        on_host = (sort == CALL) | (sort == EXIT)
+        host = np.flatnonzero((sort == Sort.CALL) | (sort == Sort.EXIT)) + mine.start
     else:
+        host = np.flatnonzero(np.isin(sort, (Sort.COMPUTE, Sort.CALL))) + mine.start
         # other threads than the one with most operators serve collectives
-        chain, works = nodes.chain[mine], np.isin(sort, (COMPUTE, CALL))
-        threads, count = np.unique(chain[works], return_counts=True)
-        on_host = works & (chain == threads[np.argmax(count)])
-    host = np.flatnonzero(on_host) + mine.start
-    end = nodes.start[host] + nodes.length[host]
-    order = np.argsort(end, kind="stable")
-    place = np.searchsorted(end[order], at, side="right") - 1
-    if not len(host):
-        none = np.full(len(at), NO_NODE)
-        return Moments(none, at, np.ones(len(at), bool), none)
-    last = host[order[np.maximum(place, 0)]]
+        host = host[most_common(nodes.chain[host])]
+    host = host[np.argsort(nodes.end[host], kind="stable")]
+    place = np.searchsorted(nodes.end[host], at, side="right") - 1
+    last = np.where(place >= 0, np.append(host, NONE)[place], NONE)
     after = np.minimum(last + 1, mine.stop - 1)
     is_next = (place >= 0) & (after > last) & nodes.follows[after] & (nodes.start[after] >= at)
     return Moments(
-        np.where(place >= 0, last, NO_NODE),
+        last,
         at - np.where(place >= 0, nodes.end[last], 0),
         np.ones(len(at), bool),
-        np.where(is_next, after, NO_NODE),
+        np.where(is_next, after, NONE),
     )
 
 
-def _whole(graph: Graph, part: RankGraph, mine: slice) -> _OfRank:
+def _whole(graph: Graph, part: RankGraph) -> Spans:
     """The whole recording of a rank, from its first op to its last."""
-    ops = np.flatnonzero(graph.nodes.sort[mine] < CALL) + mine.start
-    begin = ops[[np.argmin(graph.nodes.start[ops])]]
-    whole = np.array([WHOLE])
-    return _OfRank(whole, _starts(begin), _starts(np.array([-1])), ops, np.zeros_like(ops))
+    ops = _ops(graph, part)
+    begin, none = ops[[np.argmin(graph.nodes.start[ops])]], np.array([NONE])
+    begins, ends = Moments.starts(begin), Moments.starts(none)
+    return Spans(np.array([part.rank]), none, begins, ends, ops, np.zeros_like(ops))
+
+
+def _ops(graph: Graph, part: RankGraph) -> Ints:
+    ops: Ints = np.flatnonzero(graph.nodes.sort[part.nodes] < Sort.CALL) + part.nodes.start
+    return ops

@@ -8,18 +8,19 @@ stream wait for the main one, any other lets the main stream wait for what was l
 side stream, unless it lies in the operator that asks for a collective: NCCL orders streams of its
 own there. What starts right when an op of another stream ends, and not when anything else would
 let it, waited for that op; and at the same place of other steps too, if no step contradicts it.
+
+Waits are pairs: two rows, the op that is waited for and the one that waits, by number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.replay.rows import COMPUTES, INNER, NONE, RECORD, WAIT, Columns, positions
+from traceweave.replay.lookups import latest, numbered, places, positions, soonest, stretches
+from traceweave.replay.rows import COMPUTES, NONE, Call, Columns
 
 PROMPT_NS = 30_000
 """An op that waited for another starts within this time of its end."""
@@ -34,26 +35,12 @@ alone two published jobs are slowed down by 1.246 and 2.138, not by 1.179 and 1.
 IDLE_NS = 3_000
 """An op that starts this much later than all known edges allow waits for something else."""
 
-
-@dataclass(frozen=True)
-class Waits:
-    """Edges between ops of streams, by number of the op."""
-
-    source: Ints
-    target: Ints
-
-    @classmethod
-    def joined(cls, *parts: Waits) -> Waits:
-        """Return each edge of the parts once."""
-        pairs = np.concatenate([np.stack([p.source, p.target]) for p in parts], axis=1)
-        source, target = np.unique(pairs, axis=1)
-        return cls(source, target)
-
-    def __len__(self) -> int:
-        return len(self.source)
+NO_WAITS = np.empty((2, 0), np.int64)
 
 
-NO_WAITS = Waits(np.empty(0, np.int64), np.empty(0, np.int64))
+def each_once(*waits: Ints) -> Ints:
+    """Return each pair of some waits once, in order."""
+    return np.unique(np.concatenate([NO_WAITS, *waits], axis=1), axis=1)
 
 
 class Streams:
@@ -61,17 +48,16 @@ class Streams:
 
     def __init__(self, gpu: Columns) -> None:
         self.gpu = gpu
-        self.chain = gpu["chain"]
-        self.begins = np.flatnonzero(np.diff(self.chain, prepend=np.nan))
-        self.ends = np.append(self.begins[1:], len(self.chain))
-        called = gpu["called"].copy()
-        for begin, end in self.ranges():
-            called[begin:end] = np.maximum.accumulate(called[begin:end])
-        self.called = called
+        self.ranges = stretches(gpu["chain"])
+        """First op and end of every stream."""
+        self.called = gpu["called"].copy()
         """When each was launched, or an earlier one of its stream that was launched later."""
-        sizes = self.ends - self.begins
-        self.main = int(np.argmax(sizes)) if len(sizes) else -1
-        """The stream with most ops, by number."""
+        for begin, end in self.ranges:
+            np.maximum.accumulate(self.called[begin:end], out=self.called[begin:end])
+        sizes = np.array([end - begin for begin, end in self.ranges], np.int64)
+        self.of_op = np.repeat(np.arange(len(sizes)), sizes)
+        """The stream of every op."""
+        self.by_size = np.argsort(-sizes, kind="stable")
 
     @cached_property
     def slop(self) -> int:
@@ -80,188 +66,137 @@ class Streams:
         usual = float(np.median(length)) if len(length) else 0
         return int(np.clip(usual / 500, SLOP_NS, MOST_SLOP_NS))
 
-    def ranges(self) -> Iterator[tuple[int, int]]:
-        """Yield first op and end of every stream."""
-        yield from zip(self.begins.tolist(), self.ends.tolist(), strict=True)
-
-    def of_ops(self) -> Ints:
-        """Return the stream of every op."""
-        return np.repeat(np.arange(len(self.begins)), self.ends - self.begins)
-
     def of_number(self, number: Ints) -> Ints:
         """Return the streams with the numbers that CUDA gave them, -1 for none.
 
         Of several contexts that with most ops is meant.
         """
-        largest_first = np.argsort(self.begins - self.ends, kind="stable")
-        known = self.gpu["stream"][self.begins[largest_first]]
-        place = positions(known, number)
-        return np.where((place >= 0) & (number >= 0), largest_first[place], -1)
+        begins = np.array([begin for begin, _ in self.ranges], np.int64)
+        place = positions(self.gpu["stream"][begins[self.by_size]], number)
+        return np.where((place >= 0) & (number >= 0), np.append(self.by_size, -1)[place], -1)
 
     def last_before(self, stream: int, at: Ints) -> Ints:
         """Return the last op of a stream that was launched before each moment, -1 for none."""
-        begin, end = int(self.begins[stream]), int(self.ends[stream])
-        place = np.searchsorted(self.called[begin:end], at, side="left")
-        found = begin + place - 1
-        known = (place > 0) & (self.called[np.maximum(found, 0)] > NONE)
-        return np.where(known, found, -1)
+        begin, end = self.ranges[stream]
+        found = begin + np.searchsorted(self.called[begin:end], at, side="left") - 1
+        return np.where((found >= begin) & (self.called[found] > NONE), found, -1)
 
     def first_after(self, stream: int, at: Ints) -> Ints:
         """Return the first op of a stream that was launched at each moment or later, or -1."""
-        begin, end = int(self.begins[stream]), int(self.ends[stream])
-        place = np.searchsorted(self.called[begin:end], at, side="left")
-        return np.where(begin + place < end, begin + place, -1)
+        begin, end = self.ranges[stream]
+        found = begin + np.searchsorted(self.called[begin:end], at, side="left")
+        return np.where(found < end, found, -1)
 
     def pick(self, stream: Ints, at: Ints, after: bool) -> Ints:
         """Return `first_after` or `last_before` for moments each of its own stream, -1: none."""
         found = np.full(len(at), -1, np.int64)
         for one in np.unique(stream[stream >= 0]).tolist():
             mine = stream == one
-            find = self.first_after if after else self.last_before
-            found[mine] = find(one, at[mine])
+            found[mine] = (self.first_after if after else self.last_before)(one, at[mine])
         return found
 
-
-@dataclass(frozen=True)
-class Records:
-    """What the profiler says of events and waits, by number of the call that it belongs to."""
-
-    call: Ints
-    sort: Ints
-    stream: Ints
-    """That waits, or on which the event was recorded; -1: unknown."""
-    source: Ints
-    """Stream that is waited for, -1: unknown."""
-    recorded: Ints
-    """The call that recorded the event, -1: unknown."""
+    def last_of_all(self, at: Ints, until: Ints, but: int = -1) -> Ints:
+        """Return which op, last of its stream before a moment, was launched last of those that
+        ended `until` then; of all streams but one; -1: none."""
+        best, called = np.full(len(at), -1, np.int64), np.full(len(at), NONE)
+        for stream in range(len(self.ranges)):
+            if stream != but:
+                op = self.last_before(stream, at)
+                better = (op >= 0) & (self.gpu["end_ns"][op] <= until) & (self.called[op] > called)
+                best = np.where(better, op, best)
+                called = np.where(better, self.called[op], called)
+        return best
 
 
-def records(recorded: Columns, calls: Columns, streams: Streams) -> Records:
-    """Return the records of a rank."""
-    call = positions(calls["correlation"], recorded["correlation"])
-    call = np.where(recorded["correlation"] >= 0, call, -1)
-    stream = streams.of_number(recorded["stream"])
-    source = streams.of_number(recorded["source"])
-    at = positions(calls["correlation"], recorded["record"])
-    at = np.where(recorded["record"] >= 0, at, -1)
+def records(recorded: Columns, calls: Columns, streams: Streams) -> Columns:
+    """Return what the profiler says of events and waits: the call that it belongs to, the stream
+    that waits or on which the event was recorded, the stream that is waited for (source), and the
+    call that recorded the event (marked); -1: unknown."""
+    of_call = np.where(calls["correlation"] >= 0, calls["correlation"], NONE)
+    call = positions(of_call, recorded["correlation"])
+    marked = positions(of_call, recorded["record"])
+    stream, source = (streams.of_number(recorded[name]) for name in ("stream", "source"))
     # nsys: a record and a wait share the event, and the last record before the wait counts
-    marks = np.flatnonzero((recorded["sort"] == RECORD) & (recorded["event"] >= 0) & (call >= 0))
-    asks = np.flatnonzero((recorded["sort"] != RECORD) & (recorded["event"] >= 0) & (at < 0))
+    marks, has_event = recorded["sort"] == Call.RECORD, recorded["event"] >= 0
+    asks = np.flatnonzero(~marks & has_event & (marked < 0))
+    marks = np.flatnonzero(marks & has_event & (call >= 0))
     if len(marks) and len(asks):
-        key = np.stack([recorded["event"], np.where(call >= 0, calls["start_ns"][call], NONE)])
-        order = marks[np.lexsort(key[::-1, marks])]
-        place = _last_not_after(key[:, order], key[:, asks])
-        known = place >= 0
-        mark = order[place[known]]
-        at[asks[known]] = call[mark]
-        source[asks[known]] = stream[mark]
-    return Records(call, recorded["sort"], stream, source, at)
+        event, at = recorded["event"], np.where(call >= 0, calls["start_ns"][call], NONE)
+        place = latest(event[marks], at[marks], event[asks], at[asks])
+        asks, mark = asks[place >= 0], marks[place[place >= 0]]
+        marked[asks], source[asks] = call[mark], stream[mark]
+    return {
+        "sort": recorded["sort"], "call": call, "stream": stream, "source": source,
+        "marked": marked,
+    }  # fmt: skip
 
 
-def _last_not_after(keys: Ints, asked: Ints) -> Ints:
-    """Return the last of sorted pairs with the first number of each asked and no larger second."""
-    both = np.concatenate([keys, asked], axis=1)
-    is_asked = np.arange(both.shape[1]) >= keys.shape[1]
-    order = np.lexsort((is_asked, both[1], both[0]))
-    latest = np.maximum.accumulate(np.where(is_asked[order], -1, order))
-    found = np.empty(both.shape[1], np.int64)
-    found[order] = latest
-    place = found[keys.shape[1] :]
-    fits = (place >= 0) & (keys[0, place] == asked[0])
-    return np.where(fits, place, -1)
-
-
-def recorded_waits(found: Records, calls: Columns, streams: Streams) -> tuple[Waits, Ints]:
-    """Return the waits between streams that the profiler recorded, and the calls they cover."""
-    known = (found.sort == WAIT) & (found.call >= 0)
-    known &= (found.stream >= 0) & (found.source >= 0) & (found.recorded >= 0)
-    call, marked = found.call[known], found.recorded[known]
-    target = streams.pick(found.stream[known], calls["start_ns"][call], after=True)
-    source = streams.pick(found.source[known], calls["start_ns"][marked], after=False)
-    pair = (source >= 0) & (target >= 0)
-    return Waits(source[pair], target[pair]), call
+def told_waits(
+    found: Columns, calls: Columns, streams: Streams, tolerance: int
+) -> tuple[Ints, int, int]:
+    """Return the waits that the profiler recorded, or that the order of other calls tells, how many
+    are recorded, and how many more there are that times contradict."""
+    known = (found["sort"] == Call.WAIT) & (found["call"] >= 0) & (found["marked"] >= 0)
+    known &= (found["stream"] >= 0) & (found["source"] >= 0)
+    stream, source, call, marked = (
+        found[name][known] for name in ("stream", "source", "call", "marked")
+    )
+    target = streams.pick(stream, calls["start_ns"][call], after=True)
+    source = streams.pick(source, calls["start_ns"][marked], after=False)
+    recorded = np.stack([source, target])[:, (source >= 0) & (target >= 0)]
+    told = each_once(recorded, _ordered(calls, call, streams))
+    fits = in_time(told, streams.gpu, tolerance)
+    return told[:, fits], recorded.shape[1], int(np.sum(~fits))
 
 
 def order_streams(calls: Columns) -> Flags:
     """Return which calls let a stream wait."""
-    found: Flags = np.isin(calls["sort"], (WAIT, INNER))
+    found: Flags = np.isin(calls["sort"], (Call.WAIT, Call.INNER))
     return found
 
 
-def ordered_waits(calls: Columns, covered: Ints, streams: Streams) -> Waits:
+def _ordered(calls: Columns, covered: Ints, streams: Streams) -> Ints:
     """Return the waits that the order of calls tells, of calls that no record covers."""
-    if len(streams.begins) < 2:
-        return NO_WAITS
-    gpu, at = streams.gpu, calls["start_ns"]
+    gpu, at, chain = streams.gpu, calls["start_ns"], calls["chain"]
     is_open = order_streams(calls)
     is_open[covered] = False
     waits = np.flatnonzero(is_open)
-    launch_call = positions(calls["op_id"], gpu["launch"])
-    launched = np.flatnonzero((launch_call >= 0) & (gpu["launch"] >= 0))
-    if not len(waits) or not len(launched):
+    launched = np.flatnonzero(gpu["call"] >= 0)
+    if len(streams.ranges) < 2 or not len(waits) or not len(launched):
         return NO_WAITS
-    main = streams.main
-    stream_of = streams.of_ops()
+    main, call = int(streams.by_size[0]), gpu["call"][launched]
     # what the thread launches next, and whether another wait comes before that
-    by_thread = launched[
-        np.lexsort((at[launch_call[launched]], calls["chain"][launch_call[launched]]))
-    ]
-    key = np.stack([calls["chain"][launch_call[by_thread]], at[launch_call[by_thread]]])
-    following = _first_after(key, np.stack([calls["chain"][waits], at[waits]]))
-    is_last = np.append(
-        (following[1:] != following[:-1])
-        | (calls["chain"][waits][1:] != calls["chain"][waits][:-1]),
-        True,
-    )
-    next_op = np.where(following >= 0, by_thread[following], -1)
-    for_side = is_last & (next_op >= 0) & (stream_of[next_op] != main)
-    # that of a side stream
-    target = next_op[for_side]
+    following = soonest(chain[call], at[call], chain[waits], at[waits])
+    again = (following[1:] == following[:-1]) & (chain[waits[1:]] == chain[waits[:-1]])
+    next_op = np.where(following >= 0, launched[following], -1)
+    for_side = np.append(~again, True) & (next_op >= 0) & (streams.of_op[next_op] != main)
     source = streams.last_before(main, at[waits[for_side]])
-    there = source >= 0
-    to_side = Waits(source[there], target[there])
-    for_main = ~for_side & (calls["sort"][waits] == WAIT)
-    return Waits.joined(to_side, _for_main(at[waits[for_main]], streams))
-
-
-def _for_main(at: Ints, streams: Streams) -> Waits:
-    """Return the waits of the main stream for what was last launched on a side stream."""
-    target = streams.first_after(streams.main, at)
+    to_side = np.stack([source, next_op[for_side]])[:, source >= 0]
+    # the main stream waits for what was last launched on a side stream
+    at = at[waits[~for_side & (calls["sort"][waits] == Call.WAIT)]]
+    target = streams.first_after(main, at)
     at, target = at[target >= 0], target[target >= 0]
-    best, best_called = np.full(len(at), -1, np.int64), np.full(len(at), NONE)
-    for stream in range(len(streams.begins)):
-        if stream == streams.main:
-            continue
-        source = streams.last_before(stream, at)
-        fits = (source >= 0) & (streams.gpu["end_ns"][source] <= streams.gpu["start_ns"][target])
-        better = fits & (streams.called[source] > best_called)
-        best = np.where(better, source, best)
-        best_called = np.where(better, streams.called[source], best_called)
-    return Waits(best[best >= 0], target[best >= 0])
+    source = streams.last_of_all(at, gpu["start_ns"][target], but=main)
+    return each_once(to_side, np.stack([source, target])[:, source >= 0])
 
 
-def _first_after(keys: Ints, asked: Ints) -> Ints:
-    """Return the first of sorted pairs with the first number of each asked and a larger second."""
-    place = -_last_not_after(-keys[:, ::-1], -asked) - 1
-    return np.where(place == 0, -1, keys.shape[1] + place)
-
-
-def waits_by_time(streams: Streams, ready: Ints) -> Waits:
+def waits_by_time(streams: Streams, ready: Ints) -> Ints:
     """Return the waits that times show: of ops that began later than `ready`, when another's ended.
 
     A wait that is seen in one step holds in the others too, unless one contradicts it.
     """
     late = np.flatnonzero((streams.gpu["start_ns"] - ready > IDLE_NS) & (ready > NONE))
-    ended = _ended_before(streams, late)
-    fits = (ended >= 0) & (_end(streams, ended) > ready[late])
-    fits &= streams.gpu["start_ns"][late] - _end(streams, ended) <= PROMPT_NS
-    latest = np.argmax(np.where(fits, _end(streams, ended), NONE), axis=0) if len(late) else late
+    ended, end = _ended_before(streams, late)
+    fits = (end > ready[late]) & (streams.gpu["start_ns"][late] - end <= PROMPT_NS)
     rows = np.flatnonzero(fits.any(axis=0))
-    seen = Waits(ended[latest[rows], rows], late[rows])
-    return Waits.joined(seen, _in_all_steps(seen, streams, 0))
+    if not len(rows):
+        return NO_WAITS
+    last = np.argmax(np.where(fits, end, NONE), axis=0)[rows]
+    seen = np.stack([ended[last, rows], late[rows]])
+    return each_once(seen, _in_all_steps(seen, streams, 0))
 
 
-def waits_by_place(streams: Streams, ready: Ints) -> Waits:
+def waits_by_place(streams: Streams, ready: Ints) -> Ints:
     """Return the waits that times alone show, where no call is recorded that orders streams.
 
     Of each stream the op that ended right before another began, and if none did the one that ended
@@ -270,73 +205,70 @@ def waits_by_place(streams: Streams, ready: Ints) -> Waits:
     """
     start = streams.gpu["start_ns"]
     late = np.flatnonzero(start - ready > IDLE_NS)
-    ended = _ended_before(streams, late)
-    known = (ended >= 0) & (_end(streams, ended) > ready[late])
-    prompt = known & (start[late] - _end(streams, ended) <= PROMPT_NS + streams.slop)
-    last = known & (_end(streams, ended) == np.max(_end(streams, ended), axis=0, initial=NONE))
+    ended, end = _ended_before(streams, late)
+    known = (ended >= 0) & (end > ready[late])
+    prompt = known & (start[late] - end <= PROMPT_NS + streams.slop)
+    last = known & (end == np.max(end, axis=0, initial=NONE))
     stream, row = np.nonzero(np.where(prompt.any(axis=0), prompt, last))
-    seen = Waits(ended[stream, row], late[row])
+    seen = np.stack([ended[stream, row], late[row]])
     step = streams.gpu["step"]
     steps = len(np.unique(step[step >= 0]))
     return _in_all_steps(seen, streams, steps / 2) if steps > 2 else seen
 
 
-def _ended_before(streams: Streams, ops: Ints) -> Ints:
-    """Return by stream the last op that ended before each of `ops` began; -1: none, or its own."""
+def _ended_before(streams: Streams, ops: Ints) -> tuple[Ints, Ints]:
+    """Return by stream the last op that ended before each of `ops` began (-1: none, or its own),
+    and when it did."""
     gpu = streams.gpu
-    found = np.full((len(streams.begins), len(ops)), -1)
-    for stream, (begin, end) in enumerate(streams.ranges()):
+    found = np.full((len(streams.ranges), len(ops)), -1)
+    for stream, (begin, end) in enumerate(streams.ranges):
         ends = np.maximum.accumulate(gpu["end_ns"][begin:end])
         place = np.searchsorted(ends, gpu["start_ns"][ops] + streams.slop, side="right") - 1
         other = (place >= 0) & ((ops < begin) | (ops >= end))
         found[stream] = np.where(other, begin + place, -1)
-    return found
+    return found, np.where(found >= 0, gpu["end_ns"][found], NONE)
 
 
-def _end(streams: Streams, ops: Ints) -> Ints:
-    return np.where(ops >= 0, streams.gpu["end_ns"][ops], NONE)
-
-
-def _in_all_steps(seen: Waits, streams: Streams, least: float) -> Waits:
+def _in_all_steps(seen: Ints, streams: Streams, least: float) -> Ints:
     """Return the waits at the same places of every step that are seen in at least some of them.
 
     Streams count that have as many ops in every step. A wait that a step contradicts is none.
     """
-    gpu = streams.gpu
-    step, stream = gpu["step"], streams.of_ops()
-    stepped = np.flatnonzero(step >= 0)
-    if not len(seen) or not len(stepped):
+    gpu, stream = streams.gpu, streams.of_op
+    stepped = np.flatnonzero(gpu["step"] >= 0)
+    if not len(seen[0]) or not len(stepped):
         return NO_WAITS
-    steps, number = np.unique(step[stepped], return_inverse=True)
-    cell = stream[stepped] * len(steps) + number
-    order = np.lexsort((stepped, cell))
-    sizes = np.bincount(cell, minlength=len(streams.begins) * len(steps))
-    first = np.cumsum(sizes) - sizes
-    member = stepped[order]
-    # the place of each op on its stream within its step
-    place = np.full(len(step), -1, np.int64)
-    place[member] = np.arange(len(order)) - first[cell[order]]
-    first, sizes = first.reshape(-1, len(steps)), sizes.reshape(-1, len(steps))
+    step = np.full(len(stream), -1)
+    step[stepped], steps = numbered(gpu["step"][stepped])
+    # the place of each op on its stream within its step, and the op at each place
+    place = places(np.arange(len(stream)), stream, step)
+    cell = stream[stepped] * steps + step[stepped]
+    member = stepped[np.argsort(cell, kind="stable")]
+    sizes = np.bincount(cell, minlength=len(streams.ranges) * steps)
+    first = (np.cumsum(sizes) - sizes).reshape(-1, steps)
+    sizes = sizes.reshape(-1, steps)
     alike = np.all(sizes == sizes[:, :1], axis=1)
-
-    source, target = seen.source, seen.target
+    source, target = seen
     same = (step[source] == step[target]) & (step[source] >= 0)
     same &= alike[stream[source]] & alike[stream[target]]
-    source, target = source[same], target[same]
-    places = np.stack([stream[source], place[source], stream[target], place[target]])
-    keys, often = np.unique(places, axis=1, return_counts=True)
-    keys = keys[:, often >= least]
-    sources = member[first[keys[0]].T + keys[1]]
-    targets = member[first[keys[2]].T + keys[3]]
+    source, target = seen[:, same]
+    keys, often = np.unique(
+        np.stack([stream[source], place[source], stream[target], place[target]]),
+        axis=1, return_counts=True,
+    )  # fmt: skip
+    source_stream, source_place, target_stream, target_place = keys[:, often >= least]
+    sources = member[first[source_stream].T + source_place]
+    targets = member[first[target_stream].T + target_place]
     holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + streams.slop, axis=0)
-    return Waits(sources[:, holds].ravel(), targets[:, holds].ravel())
+    return np.stack([sources[:, holds].ravel(), targets[:, holds].ravel()])
 
 
-def in_time(waits: Waits, gpu: Columns, tolerance: int) -> Flags:
+def in_time(waits: Ints, gpu: Columns, tolerance: int) -> Flags:
     """Return which waits the times do not contradict: nothing waits for what began after it, so
     that waits never go in a circle, however rough the times.
     """
-    begun, begins = gpu["start_ns"][waits.source], gpu["start_ns"][waits.target]
-    before = (begun < begins) | ((begun == begins) & (waits.source < waits.target))
-    fits: Flags = before & (gpu["end_ns"][waits.source] <= begins + tolerance)
+    source, target = waits
+    begun, begins = gpu["start_ns"][source], gpu["start_ns"][target]
+    before = (begun < begins) | ((begun == begins) & (source < target))
+    fits: Flags = before & (gpu["end_ns"][source] <= begins + tolerance)
     return fits

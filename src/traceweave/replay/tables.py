@@ -10,16 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceweave.arrays import Ints
+from traceweave.arrays import Floats, Ints
 from traceweave.errors import QueryError
 from traceweave.replay.fixes import Fix, fixes, refused
 from traceweave.replay.graph import NothingToReplayError, build
-from traceweave.replay.model import Model, what_of
-from traceweave.replay.nodes import DELAYED, KINDS, TRANSFERRING
+from traceweave.replay.lookups import numbered
+from traceweave.replay.model import Model, texts_of, what_of
+from traceweave.replay.nodes import KINDS, Kind
 from traceweave.replay.path import spent
 from traceweave.replay.quality import quality
+from traceweave.replay.rows import where
 from traceweave.replay.slowdown import Row, slowdowns
-from traceweave.store.rows import Columns, column, registered
+from traceweave.store.rows import Columns, column, insert_rows, registered
 
 _TABLES = {
     "tw_critical_path": (
@@ -51,10 +53,9 @@ def create_replay_tables(con: duckdb.DuckDBPyConnection) -> None:
         model = Model(con)
     except NothingToReplayError:
         return
-    _fill(con, "tw_critical_path", _path_rows(con, model))
+    _fill(con, "tw_critical_path", _path_rows(model))
     _fill(con, "tw_path_changes", _change_rows(model))
-    found = quality(model.graph, model.unexplained)
-    _fill(con, "tw_replay_quality", {name: column(values) for name, values in found.items()})
+    insert_rows(con, "tw_replay_quality", quality(model.graph, model.unexplained))
 
 
 _SLOWDOWN = (
@@ -85,26 +86,19 @@ def path_pieces(
 
     `counted` says how many operations it has; more than the parameter `replay_ops` are too many.
     """
-    if _operations(counted()) <= _most(values):
-        try:
-            return _side_by_side(_pieces(Model(con)))
-        except QueryError:
-            pass
-    return {name: np.empty(0, np.int64) for name in _PIECES}
-
-
-def _side_by_side(pieces: Columns) -> Columns:
-    """Return pieces that follow each other in time.
-
-    Clocks that are a little off let the path go back where it changes rank: what lies before the
-    end of an earlier piece is cut off.
-    """
+    nothing = {name: np.empty(0, np.int64) for name in _PIECES}
+    if _operations(counted()) > _most(values):
+        return nothing
+    try:
+        pieces = _pieces(Model(con))
+    except QueryError:
+        return nothing
+    # where the path changes rank, clocks that are a little off let it go back: what lies before the
+    # end of an earlier piece is cut off
     start, end = pieces["start_ns"], pieces["end_ns"]
-    if not len(start):
-        return pieces
     reached = np.maximum.accumulate(end)
-    start = np.maximum(start, np.append(start[0], reached[:-1]))
-    return {name: values[start < end] for name, values in {**pieces, "start_ns": start}.items()}
+    start = np.maximum(start, np.append(start[:1], reached[:-1]))
+    return where({**pieces, "start_ns": start}, start < end)
 
 
 def replayed_fixes(
@@ -160,68 +154,55 @@ def _texts(of: Sequence[str], numbers: Ints) -> npt.NDArray[np.object_]:
     return np.array([*of, None], dtype=object)[numbers]
 
 
-def _path_rows(con: duckdb.DuckDBPyConnection, model: Model) -> Columns:
-    """The path by step, rank, kind, work and group, and how long ranks do the same in all."""
+def _path_rows(model: Model) -> Columns:
+    """The path by step, rank, kind, work and group, and how long ranks do the same in all: the
+    row's own, and the mean of all in the step; none of delays of the device, which are nobody's
+    work."""
     graph, path = model.graph, model.path
-    nodes = graph.nodes
-    what, texts = what_of(graph, path.node, path.kind)
-    group = _groups(model, path.node, path.kind)
-    keys = np.stack([path.step, nodes.rank[path.node], path.kind, what, group])
-    rows, number = np.unique(keys, axis=1, return_inverse=True)
-    length = np.bincount(number, path.length, minlength=rows.shape[1]).astype(np.int64)
+    of_piece = _keys(model, path.node, path.kind)
+    number, count = numbered(*of_piece)
+    first = np.unique(number, return_index=True)[1]
+    rows = [key[first] for key in of_piece]
     step, rank, kind, what, group = rows
+    own, of_all = np.zeros(count), np.zeros(count)
+    for block in graph.nodes.blocks():
+        for node, kind_of, ns in spent(graph, np.arange(block.start, block.stop)):
+            of = _keys(model, node, kind_of)
+            own += _summed(rows, of, ns)
+            of_all += _summed([step, kind, what], [of[0], of[2], of[3]], ns)
+    delayed = kind == Kind.DELAYED
     return {
         "step": _known(step),
         "rank": rank,
         "kind": _texts(KINDS, kind),
-        "what": _texts(texts, what),
+        "what": _texts(texts_of(graph), what),
         "group_id": _known(group),
-        "path_ns": length,
-        **_totals(con, model, rows),
-        "pieces": np.bincount(number, minlength=rows.shape[1]),
+        "path_ns": np.bincount(number, path.length, minlength=count).astype(np.int64),
+        "rank_ns": np.ma.masked_array(own.astype(np.int64), delayed),
+        "mean_ns": np.ma.masked_array(of_all / len(graph.ranks), delayed),
+        "pieces": np.bincount(number, minlength=count),
     }
 
 
-def _totals(con: duckdb.DuckDBPyConnection, model: Model, rows: Ints) -> Columns:
-    """Return how long each row's rank did the same in its step, and the mean over all ranks; none
-    of delays of the device, which are nobody's work."""
-    graph, nodes = model.graph, model.graph.nodes
-    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_spent ({', '.join(_KEYS)}, ns BIGINT)")
-    for block in nodes.blocks():
-        for mine, kind, length in spent(graph, np.arange(block.start, block.stop)):
-            what, _ = what_of(graph, mine, kind)
-            keys = (nodes.step[mine], nodes.rank[mine], kind, what, _groups(model, mine, kind))
-            with registered(con, {**_named(*keys), "ns": length}) as read:
-                con.execute(f"INSERT INTO tw_spent FROM {read}")
-    with registered(con, {**_named(*rows), "place": np.arange(rows.shape[1])}) as read:
-        found = con.execute(_TOTALS.format(rows=read), [len(graph.ranks)]).fetchnumpy()
-    con.execute("DROP TABLE tw_spent")
-    return {name: np.ma.masked_array(of, rows[2] == DELAYED) for name, of in found.items()}
+def _keys(model: Model, node: Ints, kind: Ints) -> list[Ints]:
+    """Return of what nodes spend time on: step, rank, kind, work and group."""
+    nodes = model.graph.nodes
+    what, group = what_of(model.graph, node, kind), _groups(model, node, kind)
+    return [nodes.step[node], nodes.rank[node], kind, what, group]
 
 
-_KEYS = ("step BIGINT", "rank BIGINT", "kind BIGINT", "what BIGINT", "group_id BIGINT")
-
-
-def _named(*keys: Ints) -> dict[str, Ints]:
-    return {name.split()[0]: of for name, of in zip(_KEYS, keys, strict=True)}
-
-
-_TOTALS = """
-SELECT
-    coalesce(sum(s.ns) FILTER (WHERE s.rank = r.rank AND s.group_id = r.group_id), 0)::BIGINT
-        AS rank_ns,
-    coalesce(sum(s.ns), 0) / $1 AS mean_ns
-FROM {rows} AS r LEFT JOIN (
-    SELECT step, rank, kind, what, group_id, sum(ns) AS ns FROM tw_spent GROUP BY ALL
-) AS s ON s.step = r.step AND s.kind = r.kind AND s.what = r.what
-GROUP BY r.place ORDER BY r.place
-"""
+def _summed(rows: list[Ints], of: list[Ints], ns: Ints) -> Floats:
+    """Return the sum of what has the keys of each row."""
+    number, count = numbered(*map(np.append, rows, of))
+    row = len(rows[0])
+    summed: Floats = np.bincount(number[row:], ns, minlength=count).astype(np.float64)
+    return summed[number[:row]]
 
 
 def _groups(model: Model, node: Ints, kind: Ints) -> Ints:
     instance = model.graph.nodes.instance[node]
     group = np.append(model.graph.instances["group_id"], -1)
-    return np.where((kind == TRANSFERRING) & (instance >= 0), group[instance], -1)
+    return np.where((kind == Kind.TRANSFERRING) & (instance >= 0), group[instance], -1)
 
 
 def _change_rows(model: Model) -> Columns:
@@ -229,9 +210,9 @@ def _change_rows(model: Model) -> Columns:
     nodes, of = graph.nodes, graph.instances
     instance = nodes.instance[path.changes]
     place = np.searchsorted(path.begin, nodes.start[path.changes])
-    step = path.step[np.minimum(place, max(len(path.step) - 1, 0))]
+    piece = path.node[np.minimum(place, max(len(path.node) - 1, 0))]
     return {
-        "step": _known(step),
+        "step": _known(nodes.step[piece]),
         "at_ns": nodes.start[path.changes] + graph.origin,
         "from_rank": nodes.rank[path.left],
         "to_rank": nodes.rank[path.changes],
@@ -243,13 +224,13 @@ def _change_rows(model: Model) -> Columns:
 
 def _pieces(model: Model) -> Columns:
     graph, path = model.graph, model.path
-    what, texts = what_of(graph, path.node, path.kind)
+    what = what_of(graph, path.node, path.kind)
     begin = path.begin + graph.origin
     found = (
-        _known(path.step),
+        _known(graph.nodes.step[path.node]),
         graph.nodes.rank[path.node],
         _texts(KINDS, path.kind),
-        _texts(texts, what),
+        _texts(texts_of(graph), what),
         begin,
         begin + path.length,
     )

@@ -12,8 +12,8 @@ import pytest
 from tests.marks import first_at_once
 from traceweave.replay.engine import replay
 from traceweave.replay.graph import graph_of
-from traceweave.replay.nodes import CALL
-from traceweave.replay.single_steps import Steps, apart, steps_of
+from traceweave.replay.nodes import Sort
+from traceweave.replay.slowdown import Steps, apart, steps_of
 
 
 @first_at_once()
@@ -29,7 +29,7 @@ def test_runs_by_their_lengths_replay_as_nodes_do(
     steps, step = Steps(graph), steps_of(graph)
     nodes, edges = apart(graph, step)
     zeros = np.zeros(len(nodes), np.int64)
-    on_device = nodes.sort < CALL
+    on_device = nodes.sort < Sort.CALL
     random = np.random.default_rng(1)
     cases = [random.integers(0, 1 << 20, len(steps.ops)) for _ in range(3)]
     for case, found in zip(cases, steps.times(map(steps.takes, cases)), strict=True):
