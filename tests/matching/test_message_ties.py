@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.cases import cases
-from traceweave.matching.aligner import StrandSet
 from traceweave.matching.calls import UNKNOWN, Calls
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import Group, Job
+from traceweave.matching.groups_by_evidence import StrandSet
 from traceweave.matching.messages_by_evidence import Channel, Messages, _left_over, _settle
 from traceweave.matching.open_calls import _OpenCalls
 from traceweave.matching.outcome import Matches

@@ -16,11 +16,12 @@ import numpy as np
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.matching.calls import PROVES, Calls, agree
 from traceweave.matching.coarse_clocks import ALONE, EXACT, Line, fit_line, match_by_time, tolerance
-from traceweave.matching.evidence import FLOOR_NS, PROVEN, surprise
+from traceweave.matching.evidence import FLOOR_NS, LEAST, PROVEN, surprise
 from traceweave.matching.shifts import (
     AT_A_TIME,
     SAMPLE,
     STEP_NS,
+    STEPS,
     choose_shift,
     same_steps,
     steadiest_shift,
@@ -33,14 +34,10 @@ STRETCH = 12
 """Calls that a stretch needs to be judged by itself."""
 SHORT = 6
 """The same where its shift is that of all others, and it is off by no more than a step."""
-STEPS = 2
-"""How often at most a clock may step among calls off the line."""
 FEW = 3
-"""Calls with a shift of their own that are taken for chance."""
+"""Calls with a shift of their own that are taken for chance, or too few for a line."""
 RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
-WINDOW = 8
-"""Changes from one call to the next that tell it."""
 LACK = 4.0
 """Minus the logarithm of how often a rank's recording lacks a call, one in fifty at most: what a
 call without partner costs, and one that is off at most."""
@@ -48,8 +45,6 @@ LOOSE = 16
 """Calls of a stretch that is looked at by itself where a whole sequence is not decided,"""
 LOOK = 8
 """and so many stretches."""
-SOME_TO_FIT = 3
-"""Calls that a line is fitted to."""
 NOISE = 3.0
 """How many times the scatter of ends a partner may lie off by chance."""
 TOO_FEW = "most calls found no partner under the best shift"
@@ -143,7 +138,7 @@ def _align_by_votes(
     if seed is None:
         return refused
     partner, line = near_line(a, b, seed)
-    if (partner >= 0).sum() < SOME_TO_FIT:
+    if (partner >= 0).sum() < FEW:
         return refused
     if not some:
         _drop_contradicted(a, b, line, partner)
@@ -176,7 +171,7 @@ def near_line(a: Calls, b: Calls, seed: Line) -> tuple[Ints, Line]:
         match_by_time(a.take(near), b, line, within)
         partner[near] = within
         found = np.flatnonzero(partner >= 0)
-        if len(found) >= SOME_TO_FIT:
+        if len(found) >= FEW:
             differences = (b.end[partner[found]] - a.end[found]).astype(np.float64)
             line = fit_line(a.end[found].astype(np.float64), differences, seed.drift)
         reach *= 4
@@ -256,7 +251,7 @@ def _drop_outdone(a: Calls, b: Calls, partner: Ints, chosen: int | None = None) 
         if shift != chosen and says.sum(axis=1).max() >= 0:
             partner[run] = -1
             continue
-        width = min(WINDOW, says.shape[1])
+        width = min(LEAST, says.shape[1])
         windows = np.lib.stride_tricks.sliding_window_view(says, width, axis=1).sum(axis=2)
         # of many windows and shifts some look better by chance
         clear = PROVEN + np.log(windows.size)

@@ -37,7 +37,7 @@ PROOFS = 3
 """Sends of two ranks that end before their receives begin, at least, where messages as large as the
 least of them are buffered."""
 LEAST = 4
-"""Receives that waited, from which clocks are known."""
+"""Calls of two ranks that end together, from which clocks are known."""
 SPARE_NS = 20_000.0
 """Ends of one message lie less far apart, beyond what they scatter."""
 

@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceweave.arrays import Ints
-from traceweave.matching.buffered import ends_coincide
+from traceweave.matching.buffered import LEAST, ends_coincide
 from traceweave.matching.calls import Calls, SameClock
 from traceweave.matching.coarse_clocks import Curve, fit_curve, on_clock
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
-
-LEAST = 4
-"""Matched calls that two ranks need in common."""
 
 
 class CommonTime:

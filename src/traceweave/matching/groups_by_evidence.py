@@ -16,13 +16,12 @@ from dataclasses import InitVar, dataclass, field, replace
 import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
-from traceweave.matching.aligner import COVERED, Aligner, StrandSet
 from traceweave.matching.alignment import Alignment
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.evidence import LEAST, SHARE, clear, verdicts
 from traceweave.matching.groups import Job
 from traceweave.matching.outcome import ALONE, NOT_PROVEN
-from traceweave.matching.strands import Strand, signatures
+from traceweave.matching.strands import COVERED, Aligner, Strand, signatures
 from traceweave.matching.ties import (
     APART,
     GAP,
@@ -43,6 +42,46 @@ from traceweave.medians import running_median
 GAP_NS = 30_000.0
 """A strand whose ends scatter more than this, and GAP times more than those of the others, is of
 another group: below, rings alone may do it."""
+
+
+@dataclass(frozen=True)
+class StrandSet:
+    """Strands that are one group, or may be; the others are aligned with the first."""
+
+    strands: list[Strand]
+    alignments: list[Alignment | None]
+    tie: Tie | None = None
+    """The weakest of what proves it."""
+    whole: bool = True
+    """False: others may be of the group too, and nothing tells."""
+    as_others: bool = False
+    """It lacks a member, and is one group only if that lies as others were found to."""
+
+    @property
+    def shared(self) -> bool:
+        """Some of its streams may carry calls of other groups too."""
+        return any(strand.shared for strand in self.strands)
+
+    def only(self, kept: Flags) -> StrandSet:
+        """Return the set with some calls of the first strand and their partners."""
+        if kept.all():
+            return self
+        row = np.cumsum(kept) - 1
+        strands, alignments = [self.strands[0].take(np.flatnonzero(kept))], [self.alignments[0]]
+        for strand, found in zip(self.strands[1:], self.alignments[1:], strict=True):
+            if found is not None:
+                mine = np.flatnonzero((found.partner >= 0) & kept[found.partner])
+                strands.append(strand.take(mine))
+                alignments.append(replace(found, partner=row[found.partner[mine]], plain=False))
+        return replace(self, strands=strands, alignments=alignments)
+
+    def ranks(self) -> list[int]:
+        """The members, ascending."""
+        return sorted(strand.rank for strand in self.strands)
+
+    def by_rank(self) -> list[int]:
+        """Places of the strands in the order of ranks."""
+        return sorted(range(len(self.strands)), key=lambda n: self.strands[n].rank)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.matching.calls import SameClock
 from traceweave.matching.outcome import NO_CLOCK, NO_ORDER, NO_PEER, ONE_SIDE, RIVALS, SAME_MEMBERS
 from traceweave.matching.shifts import SLACK_NS
-from traceweave.matching.worker_threads import Listed
+from traceweave.matching.worker_threads import Listed, read_listed
 
 NEVER = np.iinfo(np.int64).max // 2
 """When a message was over that nobody waited for while it was recorded."""
@@ -159,17 +159,16 @@ known AS (
 )
 SELECT
     rank, source_id, op, peer_place, tag,
-    list(call_id ORDER BY issued_local_ns, call_id), list(issued_local_ns ORDER BY issued_local_ns, call_id),
-    list(coalesce(waited_local_ns, $never) ORDER BY issued_local_ns, call_id),
-    list(coalesce(free_local_ns, $never) ORDER BY issued_local_ns, call_id),
-    list(bytes ORDER BY issued_local_ns, call_id), list(dtype ORDER BY issued_local_ns, call_id),
-    list(coalesce(step, -1) ORDER BY issued_local_ns, call_id),
+    list([
+        call_id, issued_local_ns, coalesce(waited_local_ns, $never),
+        coalesce(free_local_ns, $never), bytes, dtype, coalesce(step, -1)
+    ] ORDER BY issued_local_ns, call_id),
     coalesce(bool_and(coalesce(is_closed, FALSE)), FALSE),
     any_value(recorded_from_ns), any_value(recorded_to_ns)
 FROM known
 GROUP BY rank, source_id, op, peer_place, tag
 ORDER BY rank, source_id, op, peer_place, tag
-"""  # noqa: E501
+"""
 
 
 class _Search:
@@ -194,13 +193,7 @@ class _Search:
                 "SELECT source_id, list(DISTINCT step) FROM base.steps GROUP BY source_id"
             ).fetchall()
         }
-        self.listed: dict[int, list[Listed]] = defaultdict(list)
-        for source, name, description, size, ranks in con.execute(
-            "SELECT source_id, group_name, group_desc, world_size, group_ranks"
-            " FROM base.listed_groups ORDER BY source_id, place"
-        ).fetchall():
-            members = tuple(range(size)) if ranks is None else tuple(ranks)
-            self.listed[source].append(Listed(name, description, members))
+        self.listed = read_listed(con, "source_id")
         self.shifts = {
             (sent, received): found
             for (sends, tag), those in tags.items()
@@ -354,8 +347,8 @@ class _Search:
 
 
 def _side(row: tuple[Any, ...]) -> Side:
-    rank, source, op, place, _, *columns, closed, since, until = row
-    call, issued, waited, free, size, dtype, step = (np.array(c, np.int64) for c in columns)
+    rank, source, op, place, _, messages, closed, since, until = row
+    call, issued, waited, free, size, dtype, step = np.array(messages, np.int64).T
     return Side(
         rank, source, op == "send", place, call, issued, waited, free, size, dtype, step, closed,
         (since, until),

@@ -14,13 +14,12 @@ from itertools import permutations
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
-from traceweave.matching.aligner import StrandSet
 from traceweave.matching.by_order import Part, match_rest
 from traceweave.matching.calls import RECV, SEND, UNKNOWN, Calls, SameClock
 from traceweave.matching.coarse_clocks import EXACT
 from traceweave.matching.common_time import CommonTime
 from traceweave.matching.groups import NO_ROLE, Group, Job
-from traceweave.matching.groups_by_evidence import Search
+from traceweave.matching.groups_by_evidence import Search, StrandSet
 from traceweave.matching.messages_by_evidence import Channel, Messages
 from traceweave.matching.outcome import (
     ACAUSAL,

@@ -303,66 +303,49 @@ def own_calls(by_call: Floats, place: Ints) -> Flags:
     Calls that, with most of their like, clearly are not of the group do not speak for the others.
     """
     place = place - place.min()
-    tables = list(_by_distance(by_call, place))
-    foreign, judged, doubtful = np.full((3, len(by_call)), False)
-    for table in tables:
-        foreign |= _touched(table, _against(_windows(table))).ravel()[place]
-        full = np.asarray(np.isfinite(_windows(table)).all(axis=-1))
-        judged |= _touched(table, full).ravel()[place]
-    for table in tables:
-        others = table.copy()
-        others.ravel()[place[foreign]] = np.nan
-        doubtful |= _touched(table, _lacking(_windows(table), _windows(others))).ravel()[place]
-    return np.asarray(judged & ~foreign & ~doubtful)
+    says = np.full(int(place.max()) + 1, np.nan)
+    says[place] = by_call
+    foreign, judged, doubtful = np.full((3, len(says)), False)
+    for distance in _distances_of(place):
+        each = _windows(says, distance)
+        total = each.sum(axis=0)
+        against = (total <= -ENOUGH) & ((each < 0).sum(axis=0) > LEAST / 2)
+        _mark(foreign, distance, against)
+        _mark(judged, distance, np.isfinite(total))
+    others = np.where(foreign, np.nan, says)
+    for distance in _distances_of(place):
+        total, each = _windows(says, distance).sum(axis=0), _windows(others, distance)
+        lacking = np.isnan(each).sum(axis=0)
+        mostly = np.nansum(each, axis=0) + lacking * ENOUGH / LEAST
+        enough = np.where(lacking <= LEAST / 2, mostly, total) >= ENOUGH
+        _mark(doubtful, distance, np.isfinite(total) & ~enough)
+    return np.asarray((judged & ~foreign & ~doubtful)[place])
 
 
 def is_of_several(by_call: Floats, place: Ints) -> bool:
     """Return whether calls at equal distances clearly are not of the group that most are of, though
     so many distances and places are tried."""
-    tables = list(_by_distance(by_call, place - place.min()))
-    if not tables:
+    place = place - place.min()
+    tried = [(place % distance, distance) for distance in _distances_of(place)]
+    if not tried:
         return False
-    says = np.concatenate([np.nansum(table, axis=0) for table in tables])
-    calls = np.concatenate([np.isfinite(table).sum(axis=0) for table in tables])
+    says = np.concatenate([np.bincount(of, by_call, count) for of, count in tried])
+    calls = np.concatenate([np.bincount(of, minlength=count) for of, count in tried])
     return bool((verdicts(says + np.log(len(says)), calls) < 0).any())
 
 
-def _by_distance(by_call: Floats, place: Ints) -> Iterator[Floats]:
-    """Tables of what calls say, those in a column at equal distances."""
-    last = int(place.max())
-    for distance in range(1, min(LONGEST, last // (LEAST - 1)) + 1):
-        table = np.full((last // distance + 1, distance), np.nan)
-        table.ravel()[place] = by_call
-        yield table
+def _distances_of(place: Ints) -> range:
+    """The distances at which LEAST calls may lie."""
+    return range(1, min(LONGEST, int(place.max()) // (LEAST - 1)) + 1)
 
 
-def _windows(table: Floats) -> Floats:
-    """All runs of LEAST rows, column by column."""
-    return np.lib.stride_tricks.sliding_window_view(table, LEAST, axis=0)
+def _windows(says: Floats, distance: int) -> Floats:
+    """What LEAST calls at equal distances say, a row each, wherever the first of them is."""
+    count = len(says) - (LEAST - 1) * distance
+    return np.stack([says[n * distance :][:count] for n in range(LEAST)])
 
 
-def _against(windows: Floats) -> Flags:
-    """Whether windows, and most of their calls, clearly speak against the group; one that lacks a
-    call says nothing.
-    """
-    most = (windows < 0).sum(axis=-1) > LEAST / 2
-    return np.asarray(most & (windows.sum(axis=-1) <= -ENOUGH))
-
-
-def _lacking(windows: Floats, others: Floats) -> Flags:
-    """Whether windows do not say enough; `others`: without calls of another group, which count if
-    they are most of them.
-    """
-    whole = np.isfinite(windows).all(axis=-1)
-    few = np.isnan(others).sum(axis=-1) <= LEAST / 2
-    spare = ENOUGH / LEAST
-    said = np.where(few, np.nansum(others - spare, axis=-1), (windows - spare).sum(axis=-1))
-    return np.asarray(whole & (said < 0))
-
-
-def _touched(table: Floats, windows: Flags) -> Flags:
-    """Which values of a table are in one of some windows."""
-    found: Flags = np.zeros(table.shape, dtype=np.bool_)
-    for first in range(LEAST):
-        found[first : first + len(windows)] |= windows
-    return found
+def _mark(found: Flags, distance: int, windows: Flags) -> None:
+    """Note all calls of some windows."""
+    for n in range(LEAST):
+        found[n * distance :][: len(windows)] |= windows

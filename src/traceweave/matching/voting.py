@@ -14,6 +14,7 @@ import numpy as np
 from traceweave.arrays import Floats, Ints
 from traceweave.matching.calls import Calls, agree
 from traceweave.matching.coarse_clocks import DRIFT_LIMIT, Line, slope
+from traceweave.matching.evidence import FLOOR_NS
 from traceweave.matching.shifts import ANY_NS, CHANCE, STEP_NS, limits_ns
 
 STRETCHES = 6
@@ -22,8 +23,6 @@ LENGTH = 64
 WIDTH_NS = 60_000.0
 """Votes that lie within this count for one offset, and within what clocks may drift in a stretch.
 """
-ROUNDING_NS = 1_000.0
-"""Old traces have whole microseconds."""
 QUORUM = 0.5
 """Share of a stretch's calls that must agree on the winner."""
 SOME = 0.2
@@ -143,7 +142,7 @@ def _chance(votes: Floats, winner: Ints, agreed: int, voters: int, b: Calls) -> 
     """How likely chance brings so many votes as near to any one as these lie: each other voter does
     as often as it joins a vote that is not the winner's, or one anywhere among the calls of b.
     """
-    reach = min(WIDTH_NS, max(ROUNDING_NS, float(np.ptp(votes[winner]))))
+    reach = min(WIDTH_NS, max(FLOOR_NS, float(np.ptp(votes[winner]))))
     others = np.delete(_within(votes, reach), winner) - 1
     joins = float(others.mean()) / max(1, voters - 1) if len(others) else 0.0
     anywhere = reach * len(b) / max(1.0, float(np.ptp(b.end)))

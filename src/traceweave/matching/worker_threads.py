@@ -13,7 +13,7 @@ of the threads that issue collectives may be of such a group.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -127,7 +127,11 @@ def resolve_threads(con: duckdb.DuckDBPyConnection, calls: Calls, same_clock: Sa
     """Infer the group of gloo's calls where a rank's trace lists some and all files together tell
     which; the sizes and roots of `calls` that follow from it are set.
     """
-    listed = _read_listed(con)
+    listed = {
+        rank: groups
+        for rank, its in read_listed(con, "rank").items()
+        if (groups := [group for group in its if rank in group.ranks])
+    }
     if not listed:
         return
     recordings = read_recordings(con, calls.origin_ns)
@@ -182,17 +186,17 @@ WHERE i.evidence = 'worker thread' AND i.group_ranks[k.root_place + 1] IS NOT NU
 """
 
 
-def _read_listed(con: duckdb.DuckDBPyConnection) -> dict[int, list[Listed]]:
+def read_listed(con: duckdb.DuckDBPyConnection, of: str) -> dict[int, list[Listed]]:
+    """Return the groups that each rank or source lists, by the column `of` that has its number."""
     rows = con.execute(
-        "SELECT rank, group_name, any_value(group_desc), any_value(world_size),"
-        " any_value(group_ranks) FROM base.listed_groups GROUP BY rank, group_name"
-        " ORDER BY rank, min(place)"
+        f"SELECT {of}, group_name, any_value(group_desc), any_value(world_size),"
+        f" any_value(group_ranks) FROM base.listed_groups GROUP BY {of}, group_name"
+        f" ORDER BY {of}, min(place)"
     ).fetchall()
-    listed: dict[int, list[Listed]] = {}
-    for rank, name, description, world_size, ranks in rows:
+    listed: dict[int, list[Listed]] = defaultdict(list)
+    for number, name, description, world_size, ranks in rows:
         members = tuple(range(world_size)) if ranks is None else tuple(ranks)
-        if rank in members:
-            listed.setdefault(rank, []).append(Listed(name, description, members))
+        listed[number].append(Listed(name, description, members))
     return listed
 
 
