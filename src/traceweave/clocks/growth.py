@@ -154,7 +154,6 @@ def add_steps(model: Model, rounds: int = 6) -> None:
             one = copy(model)
             set_steps(one, [*one.steps, *chain.from_iterable(some)])
             one.settle(12)
-            learn_bends(one, 1)
             place_steps(one)
             cost = price(model) * (len(one.steps) - len(model.steps))
             tried.append((one.evidence() - before - cost, one))
