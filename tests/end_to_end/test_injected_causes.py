@@ -95,8 +95,8 @@ CAUSES = {
         replace(EXPOSED, steps=8, stall_share=0.06, stall_ns=8 * MS),
         replace(EXPOSED, steps=8),
         place=3,
-        # its cost is a bound
-        tolerance=0.2,
+        # one of three is in the loss, which the host reads in every step: read_sum tells of that
+        tolerance=0.35,
     ),
     "slow GPU of a pipeline": Cause(
         "slow_kernels",
