@@ -9,12 +9,12 @@ from itertools import chain
 
 import numpy as np
 
-from traceweave.arrays import Flags, Floats
+from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.candidates import after_each, candidates, told_of
 from traceweave.clocks.ends import Ends
 from traceweave.clocks.model import GPU, STEP, VARIANCES, WAVE, Model, Step
-from traceweave.clocks.start import MANY, Start
-from traceweave.clocks.variances import Posterior, learn_bends, learn_constants, price
+from traceweave.clocks.start import MANY, SAME_NS, Start
+from traceweave.clocks.variances import Posterior, learn_bends, learn_constants, price, worth
 from traceweave.medians import medians
 
 MOST = 40_000
@@ -27,6 +27,8 @@ MOST_BENT = 128
 """Clocks that may bend at once."""
 BEND_NS = 30_000.0
 """Standard deviation of a bend, before the calls tell better."""
+MOST_SHARED = 8
+"""Clocks that are told apart of those that seem to step at once, in runs of no more steps."""
 UNSURE = 3.0
 """Log likelihood by which a moment is less likely than the best, and may yet be that of a step: one
 in twenty."""
@@ -117,27 +119,24 @@ def _alike(long: Floats) -> Floats:
 
 
 def grown(model: Model) -> Model:
-    """Return the model with bends and steps that make its ends likely. A round of steps comes
-    first, so that no bend is taken for one; the others after bends, so that no step of one clock
-    leaves lines of others aslant."""
+    """Return the model with bends and steps that make its ends likely. Clocks that seem to move
+    bend before steps are looked for, so that no step of one leaves lines of others aslant."""
     moving = [steps[0].unit for _, steps in candidates(model)][:MOST_BENT]
     if not moving:
         return model
     one = copy(model)
     one.uneven = True
     one.settle(8)
-    add_steps(one, 1)
     one.bend_var = np.where(np.isin(np.arange(len(one.fixed)), moving), BEND_NS**2, 0.0)
     one.prepare()
     one.settle(12)
     learn_bends(one)
-    learn_bends(one, 1, prune=True)
     add_steps(one)
     learn_bends(one, 1, prune=True)
     one = without_idle(one)
     one.settle(12)
     place_steps(one)
-    return one
+    return split(one)
 
 
 def add_steps(model: Model, rounds: int = 6) -> None:
@@ -154,6 +153,7 @@ def add_steps(model: Model, rounds: int = 6) -> None:
             one = copy(model)
             set_steps(one, [*one.steps, *chain.from_iterable(some)])
             one.settle(12)
+            learn_bends(one, 1)
             place_steps(one)
             cost = price(model) * (len(one.steps) - len(model.steps))
             tried.append((one.evidence() - before - cost, one))
@@ -225,3 +225,49 @@ def spans(model: Model) -> list[tuple[float, float]]:
         low, high = (at[likely[0]], at[likely[-1] + 1]) if len(likely) else (np.inf, -np.inf)
         found.append((min(float(low), step.since), max(float(high), step.until)))
     return found
+
+
+def split(model: Model) -> Model:
+    """Return the model in which, of clocks that step at once, those that go equally far stay and
+    all others step, each at a moment of its own: two that lie near each other pass for one."""
+    for step in model.steps if len(model.steps) <= MOST_SHARED else ():
+        some, level, height = _at_once(model, step)
+        for still in range(len(height)):
+            moved = np.flatnonzero(level != still)
+            if len(moved) > MOST_SHARED:
+                continue
+            one = _instead(model, some, moved, height[level[moved]] - height[still])
+            if one is None:
+                break
+            if worth(one) + price(one) * len(moved) > worth(model):  # what idle ones cost
+                one = without_idle(one)
+                if worth(one) > worth(model) + UNSURE:
+                    return split(one)
+    return model
+
+
+def _at_once(model: Model, step: Step) -> tuple[list[Step], Ints, Floats]:
+    """The steps that may be at one moment with this one; which clocks go equally far then, a number
+    each, and how far those of each number do."""
+    some = [s for s in model.steps if s.since < step.until and s.until > step.since]
+    height = np.zeros(len(model.fixed))
+    for s, by in zip(model.steps, model.height, strict=True):
+        height[s.unit] += by * (s in some)
+    order = np.argsort(height)
+    level = np.empty(len(order), np.int64)
+    level[order] = np.r_[0, np.cumsum(np.diff(height[order]) > SAME_NS)]
+    return some, level, np.bincount(level, height) / np.bincount(level)
+
+
+def _instead(model: Model, some: list[Step], moved: Ints, heights: Floats) -> Model | None:
+    """The model with steps of these clocks in place of some others, moved to where they fit."""
+    since, until = max(s.since for s in some), min(s.until for s in some)
+    if since >= until:
+        return None
+    one = copy(model)
+    kept = [(s, by) for s, by in zip(model.steps, model.height, strict=True) if s not in some]
+    set_steps(one, [*[s for s, _ in kept], *[Step(int(u), since, until) for u in moved]])
+    one.theta[one.kind == STEP] = np.r_[[by for _, by in kept], heights]
+    one.settle(8)
+    place_steps(one)
+    return one

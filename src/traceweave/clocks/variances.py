@@ -23,6 +23,12 @@ def price(model: Model) -> float:
     return float(PRICE * np.log(model.ends.rows + 3))
 
 
+def worth(model: Model) -> float:
+    """How likely the ends are, less what steps and bends cost."""
+    count = len(model.steps) + int((model.bend_var > 0).sum())
+    return model.evidence() - price(model) * count
+
+
 def best_variance(told: Floats, score: Floats, prior: Floats, grid: Floats) -> tuple[float, float]:
     """By which factor of the `grid` the variances 1 / `prior` of some coefficients are the most
     likely, and what that gains over variances of 0: `told` is what ends say of them, all others
