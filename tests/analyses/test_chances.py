@@ -192,7 +192,7 @@ def test_who_comes_after_a_root_is_not_late_because_of_whom_that_waited_for(buil
 
 def test_stretches_of_a_single_step_are_no_steps_in_which_a_rank_is_late(build: Builder) -> None:
     """What was wrong: rank 0 is late once, in a stretch numbered as the step is, which was taken
-    for all steps in which it is late: beside nobody rank 2, which is late less in all, stood out."""
+    for all its lateness: beside nobody rank 2, which is late less than that, stood out."""
     build.unit = 1000
     build.world(3)
     late = [(0, 1), (0, 400), *[(2, 60)] * 6]
