@@ -59,11 +59,9 @@ few AS (
 ),
 -- what it does there says nothing of how late the others are: these are compared with each other in the rest
 asked AS (
-    SELECT f.rank IS NOT NULL AS is_rest, t.*
-    FROM trials AS t LEFT JOIN few AS f ON TRUE
-    WHERE f.rank IS NULL OR t.rank <> f.rank AND NOT list_contains(f.trials, t.trial)
+    SELECT FALSE AS is_rest, * FROM trials
     UNION ALL
-    SELECT FALSE, * FROM trials WHERE EXISTS (FROM few)
+    SELECT TRUE, t.* FROM trials AS t JOIN few AS f ON t.rank <> f.rank AND NOT list_contains(f.trials, t.trial)
 ),
 drawn AS (
     SELECT is_rest, CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
