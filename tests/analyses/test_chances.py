@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.analyses.builders import Builder, rows
+from tests.analyses.builders import Builder, found_by, rows
 from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from traceweave.analyses.sweeps.chances import FINEST, chances
@@ -188,3 +188,24 @@ def test_who_comes_after_a_root_is_not_late_because_of_whom_that_waited_for(buil
     found = {row["rank"]: row for row in rows(build.con, "stragglers")}
     assert found[0]["origin_rank"] == 3
     assert found[3]["chance"] > 0.5
+
+
+def test_stretches_of_a_single_step_are_no_steps_in_which_a_rank_is_late(build: Builder) -> None:
+    """What was wrong: rank 0 is late once, in a stretch numbered as the step is, which was taken
+    for all its lateness: beside nobody rank 2, which is late less than that, stood out."""
+    build.unit = 1000
+    build.world(3)
+    late = [(0, 1), (0, 400), *[(2, 60)] * 6]
+    step, at = 23, 0
+    for rank in range(3):
+        build.step(rank, step, (0, 2000), (0, 2000))
+    for who, longer in late:
+        met = {rank: at + 100 + longer * (rank == who) for rank in range(3)}
+        for rank, end in met.items():
+            build.gpu(rank, (at, end), step=step, launch=build.launch(rank, (at, at + 1)))
+        at += 150 + longer
+        for rank, start in met.items():
+            build.gpu(rank, (start, at), "communication", "nccl", stream=20, step=step)
+        build.collective({rank: (start, at) for rank, start in met.items()}, step=step)
+    assert (step,) in build.con.sql("SELECT DISTINCT collective_id FROM collectives").fetchall()
+    assert found_by(build.con, "straggler") == {}

@@ -20,6 +20,8 @@ from tests.marks import nightly
 from tests.told import Case, told
 from traceweave.analyses import find, rules
 from traceweave.analyses.reference import findings_markdown
+from traceweave.errors import UsageError
+from traceweave.replay.model import Model
 from traceweave.store.database import open_database
 from traceweave.store.empty import create_tables
 
@@ -284,6 +286,34 @@ def test_copies_beside_pageable_ones_are_bound_by_what_no_copy_at_all_gains(buil
     row = {row["rule"]: row for row in rows(run.con, "findings")}["exposed_copies"]
     assert (row["bound_ns"], row["cost_is"]) == (470 * US, "at most")
     assert row["cost_ns"] == pytest.approx(100 * US, abs=15 * US)
+
+
+@nightly
+def test_where_nothing_can_be_gained_nothing_is_claimed(recorded: Recorded) -> None:
+    """What was wrong: of two kinds of transfers that gain nothing the second was left out, as if
+    the first gained all."""
+    found = recorded("cases/subset").findings().set_index("rule")
+    for rule in ("poor_overlap", "communication_bound"):
+        assert found.cost_ns[rule] == 0
+        assert found.evidence[rule].endswith("of 'kind=transfer times=0' nothing can be gained")
+
+
+@nightly
+def test_a_fix_that_is_not_replayed_gains_no_more_than_is_left(
+    recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was wrong: merging took 60.7 ms where without any transfer 37.8 are gained."""
+
+    def step(model: Model, scenario: str) -> tuple[float, float | None]:
+        if "bucket_mb" in scenario:
+            raise UsageError("not replayed")
+        return replayed(model, scenario)
+
+    replayed = Model.step
+    monkeypatch.setattr(Model, "step", step)
+    found = recorded("busy_cores_gloo").findings().set_index("rule").loc["small_collectives"]
+    assert found.cost_is == "at most"
+    assert found.cost_ns < 37.9e6 < found.bound_ns
 
 
 @nightly

@@ -34,8 +34,8 @@
 WITH costly AS (
     SELECT
         f.*,
-        -- a scenario of its own under a ceiling is the fix itself: what that gains the others under it do not
-        f.ceiling IS NULL OR f.scenario IS NOT NULL AND f.scenario <> f.ceiling AS is_fix,
+        -- a scenario of its own under a ceiling is the fix itself, where it is replayed: what that gains the others under it do not
+        f.ceiling IS NULL OR f.scenario <> f.ceiling AND r.alone_ns IS NOT NULL AS is_fix,
         -- what all gain together under one ceiling; who would take all away gets what the others leave
         CAST(coalesce(sum(CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE f.bound_ns END) OVER (
             PARTITION BY f.ceiling
@@ -99,6 +99,6 @@ SELECT
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- the rules hold their own bounds to the same; what could be much may gain it once another fix is made
 WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
-    -- but not what others under its ceiling claim to the last
-    AND NOT coalesce(c.left_ns = 0 AND c.claimed_ns > 0 AND NOT c.is_fix, FALSE)
+    -- but not what others under its ceiling claim to the last; that nothing can be gained there is told
+    AND NOT coalesce(c.left_ns = 0 AND c.most_ns > 0 AND NOT c.is_fix, FALSE)
 ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST

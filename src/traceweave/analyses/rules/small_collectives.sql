@@ -7,15 +7,17 @@
 -- shows: transfers
 -- param: bucket_bytes BIGINT = 25000000 | small collectives could be merged to about this size
 WITH latencies AS (
-    -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide
-    SELECT
-        f.op, f.group_id, coalesce(f.alpha_ns, n.alpha_ns) AS alpha_ns, coalesce(f.half_bytes, n.half_bytes) AS half_bytes,
-        -- of a single size a bandwidth is assumed
-        CASE WHEN f.alpha_ns IS NULL THEN n.sizes ELSE f.sizes END > 1 AS is_fitted
-    FROM {{ ref('alpha_beta') }} AS f
-    LEFT JOIN {{ ref('alpha_beta', time='shortest') }} AS n ON n.op = f.op AND n.group_id = f.group_id AND f.op = 'all_reduce' AND f.sizes = 0 AND f.unresolved_sizes > 0
+    -- of a single size a bandwidth is assumed
+    SELECT op, group_id, alpha_ns, half_bytes, sizes > 1 AS is_fitted
+    FROM (
+        FROM {{ ref('alpha_beta') }}
+        UNION ALL
+        -- where the clocks resolve no transfer, of the shortest durations over the ranks: they may include waiting, so replay has to decide
+        FROM {{ ref('alpha_beta', time='shortest') }}
+        SEMI JOIN (FROM {{ ref('alpha_beta') }} WHERE op = 'all_reduce' AND sizes = 0 AND unresolved_sizes > 0) AS u USING (op, group_id)
+    )
     -- a line through two sizes that are much alike is as steep as their times vary by chance
-    WHERE f.sizes <> 2 OR f.bytes_max >= 4 * f.bytes_min
+    WHERE sizes <> 2 OR bytes_max >= 4 * bytes_min
 ),
 small AS (
     SELECT

@@ -31,6 +31,7 @@ trials AS (
     SELECT
         a.rank,
         CASE WHEN s.several THEN a.step ELSE coalesce(t.first_id, a.collective_id) END AS trial,
+        s.several AS is_step,
         CAST(coalesce(sum(a.caused_ns), 0) AS BIGINT) AS wait_ns
     FROM came AS a
     -- a rank that was not there yet when a stretch began takes part in that of the others
@@ -47,7 +48,7 @@ few AS (
         SELECT
             *, median(CASE WHEN wait_ns = longest[1] THEN coalesce(longest[2], 0) ELSE longest[1] END) OVER its AS others_ns,
             2 * wait_ns >= max(wait_ns) OVER its AS is_late
-        FROM (SELECT *, max(wait_ns, 2) OVER (PARTITION BY trial) AS longest FROM trials)
+        FROM (SELECT *, max(wait_ns, 2) OVER (PARTITION BY trial) AS longest FROM trials WHERE is_step)
         WINDOW its AS (PARTITION BY rank)
     )
     WHERE is_late AND wait_ns > 0
@@ -58,11 +59,9 @@ few AS (
 ),
 -- what it does there says nothing of how late the others are: these are compared with each other in the rest
 asked AS (
-    SELECT f.rank IS NOT NULL AS is_rest, t.*
-    FROM trials AS t LEFT JOIN few AS f ON TRUE
-    WHERE f.rank IS NULL OR t.rank <> f.rank AND NOT list_contains(f.trials, t.trial)
+    SELECT FALSE AS is_rest, * FROM trials
     UNION ALL
-    SELECT FALSE, * FROM trials WHERE EXISTS (FROM few)
+    SELECT TRUE, t.* FROM trials AS t JOIN few AS f ON t.rank <> f.rank AND NOT list_contains(f.trials, t.trial)
 ),
 drawn AS (
     SELECT is_rest, CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance

@@ -12,7 +12,7 @@
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
 -- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time, and stall_share of the step
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as late ranks already
--- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only a number at their end tells apart are taken together
+-- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only numbers or a hash tell apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
 -- column: steps BIGINT | all steps
 -- column: stall_ns DOUBLE | how much longer they idle, per step over all steps, mean over stalled_ranks
