@@ -441,7 +441,9 @@ def test_what_fixing_is_worth(answers: Answers) -> None:
     fixes = answers.run.fixes()
     costs = found.dropna(subset=["scenario", "cost_ns"]).set_index("scenario")
     for row in fixes.dropna(subset=["scenario"]).to_dict("records"):
-        same = costs.loc[[row["scenario"]]]
+        # what others claim to the last is no finding, and the limit of a fix all the same
+        same = costs[costs.index == row["scenario"]]
+        assert len(same) or row["scenario"] == "kind=transfer times=0"
         assert (same["cost_ns"] <= row["alone_ns"]).all()
         is_replayed = same["cost_is"] == "replayed"
         assert (same["cost_ns"] == row["alone_ns"])[is_replayed].all()

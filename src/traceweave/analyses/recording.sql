@@ -38,7 +38,7 @@ few AS (
             ELSE 'no steps are marked: recurring and one-off costs cannot be distinguished'
         END AS message,
         CASE WHEN s.steps = 1 THEN 'record ten or more steps after warm-up'
-            ELSE 'mark steps (ProfilerStep, NVTX ranges named by --step-range) and record ten or more' END AS advice
+            ELSE 'mark steps (ProfilerStep; ranges of record_function or NVTX, by --step-range) and record ten or more' END AS advice
     FROM {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('steadiness') }} AS t ON TRUE
     WHERE s.steps < 2 OR t.inferred_from IS NOT NULL
     UNION ALL

@@ -119,24 +119,33 @@ def _alike(long: Floats) -> Floats:
 
 
 def grown(model: Model) -> Model:
-    """Return the model with bends and steps that make its ends likely. Clocks that seem to move
-    bend before steps are looked for, so that no step of one leaves lines of others aslant."""
+    """Return the model with bends and steps that make its ends likely, the likelier of two ways."""
     moving = [steps[0].unit for _, steps in candidates(model)][:MOST_BENT]
     if not moving:
         return model
+    ways = (_grown(model, moving, rounds) for rounds in (0, 1))
+    return split(max(ways, key=worth))
+
+
+def _grown(model: Model, moving: list[int], rounds: int) -> Model:
+    """Clocks that seem to move bend before steps are looked for, so that no step of one leaves
+    lines of others aslant; or after a round of steps, so that no bend is taken for one."""
     one = copy(model)
     one.uneven = True
     one.settle(8)
+    add_steps(one, rounds)
     one.bend_var = np.where(np.isin(np.arange(len(one.fixed)), moving), BEND_NS**2, 0.0)
     one.prepare()
     one.settle(12)
     learn_bends(one)
+    if rounds:
+        learn_bends(one, 1, prune=True)
     add_steps(one)
     learn_bends(one, 1, prune=True)
     one = without_idle(one)
     one.settle(12)
     place_steps(one)
-    return split(one)
+    return one
 
 
 def add_steps(model: Model, rounds: int = 6) -> None:

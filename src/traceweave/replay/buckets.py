@@ -164,10 +164,10 @@ class _Host:
         without_calling(length, nodes, self._calling, gone)
         for rank in np.unique(nodes.rank[kept]).tolist():
             own = merged[nodes.rank[merged] == rank]
-            begin, end = nodes.start[own - 1].min(), nodes.end[own].max()
+            begin, end = nodes.start[own - 1].min(), nodes.ends(own).max()
             left = length[own].sum() / max(int(nodes.length[own].sum()), 1)
             beside = (nodes.rank[works] == rank) & (nodes.start[works] < end)
-            beside &= nodes.end[works] > begin
+            beside &= nodes.ends(works) > begin
             longer = self._longer[beside] * max(1 - left, 0)
             length[works[beside]] -= np.rint(longer).astype(np.int64)
         np.maximum(length, 0, out=length)
@@ -178,7 +178,7 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     instance = nodes.instance[rows]
     there, done, step = (np.full(len(of["number"]), none) for none in (-FAR, -FAR, -1))
     np.maximum.at(there, instance, nodes.start[rows])
-    np.maximum.at(done, instance, nodes.end[rows])
+    np.maximum.at(done, instance, nodes.ends(rows))
     step[instance] = nodes.step[rows]
     reduced = np.unique(instance)
     reduced = reduced[(of["op"][reduced] == "all_reduce") & (of["bytes"][reduced] > 0)]
@@ -235,7 +235,7 @@ def _ready(graph: Graph, rows: Ints) -> Ints:
     ready = np.full(len(nodes), -FAR)
     ready[rows - 1] = asked
     waits = edges.kind == Edge.STREAM_WAIT
-    np.maximum.at(ready, edges.target[waits], nodes.end[edges.source[waits]])
+    np.maximum.at(ready, edges.target[waits], nodes.ends(edges.source[waits]))
     ready = ready[rows - 1]
     return np.where(ready > -FAR, ready, nodes.start[rows - 1])
 
@@ -300,7 +300,7 @@ def _without_launching(
     for rank in np.unique(rows["rank"]).tolist():
         spent = where(rows, rows["rank"] == rank)
         of = np.flatnonzero((nodes.rank == rank) & (nodes.sort >= Sort.CALL))
-        chain, start, end = nodes.chain[of], nodes.start[of], nodes.end[of]
+        chain, start, end = nodes.chain[of], nodes.start[of], nodes.ends(of)
         delay[of] -= covered(spent, chain, start - np.maximum(delay[of], 0), start)
         length[of] -= covered(spent, chain, start, end)
     return nodes.with_(

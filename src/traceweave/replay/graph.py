@@ -129,7 +129,7 @@ def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> t
     of_all, from_root = instances["root"][instance] < 0, instances["from_root"][instance] > 0
     # the root sends to others that wait for it alone, or waits for what all others send
     awaited, waits = of_all | ~from_root | is_root, of_all | (from_root != is_root)
-    at, done = nodes.end[came], nodes.end[transfer]
+    at, done = nodes.ends(came), nodes.ends(transfer)
     together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance[awaited], at[awaited])
     seen = (np.bincount(instance, minlength=len(together)) > 1) & (together > -FAR)

@@ -32,17 +32,17 @@ class Idle:
             self.before[of] = np.maximum(nodes.delay[of], 0)
             return
         ops, host = of[on_device], of[~on_device]
-        start, end = nodes.start[ops], nodes.end[ops]
+        start, end = nodes.start[ops], nodes.ends(ops)
         # what has arrived runs until its transfer, which follows it, begins
         arrived = np.flatnonzero(nodes.sort[ops] == Sort.ARRIVAL)
         end[arrived] = nodes.start[ops[arrived] + 1]
         busy = Union(start, end)
         at = nodes.start[host]
         self.before[host] = busy.gaps(at - np.maximum(nodes.delay[host], 0), at)
-        self.within[host] = busy.gaps(at, nodes.end[host])
+        self.within[host] = busy.gaps(at, nodes.ends(host))
         launched = ops[nodes.launch[ops] >= 0]
         call = nodes.launch[launched]
-        until = np.minimum(nodes.start[launched], nodes.end[call])
+        until = np.minimum(nodes.start[launched], nodes.ends(call))
         self.to_launch[launched] = busy.gaps(nodes.start[call], until)
         self._place(nodes, ops, np.append(host, launched), np.append(at, nodes.start[call]))
 

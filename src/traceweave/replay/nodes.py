@@ -168,6 +168,10 @@ class Nodes:
         """When each is done."""
         return self.start + self.length
 
+    def ends(self, of: Ints | slice | int) -> Ints:
+        """When some are done: of a large run this takes less than all ends."""
+        return self.start[of] + self.length[of]
+
     @property
     def follows(self) -> Flags:
         """Whether each follows the one before it in the arrays."""

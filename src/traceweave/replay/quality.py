@@ -36,7 +36,7 @@ def quality(graph: Graph, path_unexplained: float) -> Iterator[dict[str, object]
         yield {
             "rank": part.rank,
             "nodes": len(mine),
-            "window_ns": int(nodes.end[ops].max() - nodes.start[ops].min()),
+            "window_ns": int(nodes.ends(ops).max() - nodes.start[ops].min()),
             "unexplained_ns": _unexplained(graph, ops),
             **{fact: part.facts[fact] for fact in _FACTS},
             "collectives": len(part.instance) + lone,

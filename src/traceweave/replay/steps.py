@@ -191,7 +191,7 @@ def _device(graph: Graph, part: RankGraph) -> Spans:
     if len(known) == len(steps["step"]) == 1:
         end = steps["end_ns"]
         after = _after_last(graph, part.nodes, end)
-        is_later = np.all(nodes.end[of_last] < end) and after.node >= 0
+        is_later = np.all(nodes.ends(of_last) < end) and after.node >= 0
         if is_later and steps["device_end_ns"] == end:
             ends = after
     return Spans(np.full(len(step), part.rank), step, begins, ends, of_last, last_of)
@@ -219,14 +219,14 @@ def _after_last(graph: Graph, mine: slice, at: Ints) -> Moments:
         host = np.flatnonzero(np.isin(sort, (Sort.COMPUTE, Sort.CALL))) + mine.start
         # other threads than the one with most operators serve collectives
         host = host[most_common(nodes.chain[host])]
-    host = host[np.argsort(nodes.end[host], kind="stable")]
-    place = np.searchsorted(nodes.end[host], at, side="right") - 1
+    host = host[np.argsort(nodes.ends(host), kind="stable")]
+    place = np.searchsorted(nodes.ends(host), at, side="right") - 1
     last = np.where(place >= 0, np.append(host, NONE)[place], NONE)
     after = np.minimum(last + 1, mine.stop - 1)
     is_next = (place >= 0) & (after > last) & nodes.follows[after] & (nodes.start[after] >= at)
     return Moments(
         last,
-        at - np.where(place >= 0, nodes.end[last], 0),
+        at - np.where(place >= 0, nodes.ends(last), 0),
         np.ones(len(at), bool),
         np.where(is_next, after, NONE),
     )

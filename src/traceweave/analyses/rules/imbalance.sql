@@ -97,7 +97,7 @@ said AS (
         u.longest_ns,
         CASE WHEN u.is_rest THEN 'waits rank=' || (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) END AS shows,
         CASE WHEN u.is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
-            || format(' wait for each other {} per {} and rank without compute', tw_time(u.wait_ns), s.unit) AS waiting,
+            || format(' wait for each other {} per {} on average, without compute', tw_time(u.wait_ns), s.unit) AS waiting,
         s.unit,
         s.has_gpu,
         w.is_uneven,
@@ -178,7 +178,7 @@ ways AS (
         coalesce(format('Ranks wait, most for rank {}, maybe by chance', m.rank), 'Ranks wait for each other' || CASE WHEN d.cause IS NULL THEN '' ELSE ' in turn' END
             || coalesce(', mostly for ' || CASE WHEN d.share >= 0.5 THEN
                 CASE d.cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
-                    WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' WHEN 'late_end' THEN 'late ends of collectives' END
+                    WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' WHEN 'late_end' THEN 'collectives ending late' END
             END, '')) AS title,
         CASE WHEN d.is_own THEN d.longest_ns ELSE d.wait_ns END AS cost_ns,
         d.shows,
