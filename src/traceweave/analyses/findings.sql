@@ -37,12 +37,13 @@ WITH costly AS (
         -- a scenario of its own under a ceiling is the fix itself, where it is replayed: what that gains the others under it do not
         f.ceiling IS NULL OR f.scenario <> f.ceiling AND r.alone_ns IS NOT NULL AS is_fix,
         -- what all gain together under one ceiling; who would take all away gets what the others leave
-        CAST(coalesce(sum(CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE f.bound_ns END) OVER (
+        CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE f.bound_ns END AS most_gain_ns,
+        CAST(coalesce(sum(most_gain_ns) OVER (
             PARTITION BY f.ceiling
             ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, NOT is_fix, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ), 0) AS BIGINT) AS claimed_ns,
         CASE WHEN c.alone_ns IS NOT NULL THEN greatest(c.alone_ns - claimed_ns, 0) END AS left_ns,
-        CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE least(f.bound_ns, left_ns) END AS cost_ns,
+        CASE WHEN is_fix THEN most_gain_ns ELSE least(most_gain_ns, left_ns) END AS cost_ns,
         CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceweave.analyses import provide
 from traceweave.comparison.comparability import ALIKE_MATCHED
 from traceweave.comparison.side import Side, query
 from traceweave.comparison.statistics import Values, adjust, changes, compare_samples
@@ -73,7 +74,9 @@ def _matched(con: duckdb.DuckDBPyConnection, base: Side, new: Side, kind: str) -
     """Return the rows of match.sql over both runs; of collectives those of known_waits.sql."""
     for name, side in (("base_items", base), ("new_items", new)):
         steps = None if side.steps is None else list(side.steps)
-        rows = side.con.sql(query(kind), params={"steps": steps}).to_arrow_table()
+        sql = query(kind)
+        provide(side.con, sql)
+        rows = side.con.sql(sql, params={"steps": steps}).to_arrow_table()
         con.register(name, rows)
     rows = con.sql(query("match")).to_arrow_table()
     if kind == "collectives":

@@ -178,6 +178,6 @@ _BY_KIND = {
 def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
     """Add what only a woven run shows to base.doubts; what was there of it is replaced."""
     con.execute("DELETE FROM base.doubts WHERE list_contains($1, kind)", [list(_BY_KIND)])
-    # to plan these for a rank that has no others beside it takes a tenth of its ingest
+    # to plan these takes a sixteenth of the CPU time of a rank's ingest that has none beside it
     for statement in _BY_KIND.values() if con.execute(_SEVERAL).fetchall() else ():
         con.execute(statement)

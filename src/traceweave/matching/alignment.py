@@ -35,7 +35,9 @@ STRETCH = 12
 SHORT = 6
 """The same where its shift is that of all others, and it is off by no more than a step."""
 FEW = 3
-"""Calls with a shift of their own that are taken for chance, or too few for a line."""
+"""Calls with a shift of their own that are taken for chance."""
+SOME_TO_FIT = 3
+"""Calls that a line is fitted to."""
 RIVALS = 24
 """Calls by which another shift may differ that explains a stretch better."""
 LACK = 4.0
@@ -138,7 +140,7 @@ def _align_by_votes(
     if seed is None:
         return refused
     partner, line = near_line(a, b, seed)
-    if (partner >= 0).sum() < FEW:
+    if (partner >= 0).sum() < SOME_TO_FIT:
         return refused
     if not some:
         _drop_contradicted(a, b, line, partner)
@@ -171,7 +173,7 @@ def near_line(a: Calls, b: Calls, seed: Line) -> tuple[Ints, Line]:
         match_by_time(a.take(near), b, line, within)
         partner[near] = within
         found = np.flatnonzero(partner >= 0)
-        if len(found) >= FEW:
+        if len(found) >= SOME_TO_FIT:
             differences = (b.end[partner[found]] - a.end[found]).astype(np.float64)
             line = fit_line(a.end[found].astype(np.float64), differences, seed.drift)
         reach *= 4

@@ -32,7 +32,7 @@ from traceweave.matching.ties import (
     bundle,
     weigh,
 )
-from traceweave.matching.turns import MOSTLY, Turns
+from traceweave.matching.turns import Turns
 from traceweave.medians import running_median
 
 TIGHT_NS = 30_000.0
@@ -43,6 +43,8 @@ FAR = 6.0
 """Messages lie nearer to the others of their pair than this many times the scatter of ends,"""
 FAR_NS = 15_000.0
 """or than this."""
+MOSTLY = 0.5
+"""A pair that loses this share of its calls to another is no pair."""
 EVENLY = 0.4
 """Share of the ranks with messages that have another at the distance of a pair, which must be
 pairs: of stages two by two it is half.

@@ -28,8 +28,7 @@ NEAR_NS = 100_000
 """A message that ends so near to another, and has no other side, may be it: clocks that few calls
 tie are not known better."""
 MOSTLY = 0.5
-"""Share of the messages in one place of a program that surely tell who meets there, and of those of
-a pair that it must keep to be one."""
+"""Share of the messages in one place of a program that surely tell who meets there."""
 SIDES = {SEND: RECV, RECV: SEND, UNKNOWN: UNKNOWN}
 
 

@@ -203,14 +203,14 @@ def slack(nodes: Nodes, edges: Edges) -> Ints:
     """
     ready = np.full(len(nodes), -FAR)
     for block in nodes.blocks():
-        end, mine = nodes.start[block] + nodes.length[block], ready[block]
+        end, mine = nodes.ends(block), ready[block]
         mine[1:] = np.where(nodes.follows[block][1:], end[:-1] + nodes.lag[block][1:], -FAR)
         launch = nodes.launch[block]
         launched = np.flatnonzero(launch >= 0)
         called = nodes.start[launch[launched]] + nodes.launch_lag[block][launched]
         mine[launched] = np.maximum(mine[launched], called)
     source = edges.source
-    np.maximum.at(ready, edges.target, nodes.start[source] + nodes.length[source] + edges.lag)
+    np.maximum.at(ready, edges.target, nodes.ends(source) + edges.lag)
     ready[ready == -FAR] = 0
     delay: Ints = np.subtract(nodes.start, ready, out=ready)
     return delay

@@ -89,7 +89,7 @@ def _walk(nodes: Nodes, edges: Edges, last: int) -> tuple[Ints, Ints, Flags]:
     each waited, -FAR for the first; and whether the way leaves it at its start, for what it
     launches."""
     into = np.full(len(nodes), -1, np.int32)
-    ends = nodes.start[edges.source] + nodes.length[edges.source]
+    ends = nodes.ends(edges.source)
     # of several edges into a node that which ends last, and of these that from the first node
     order = np.lexsort((-edges.source, ends + edges.lag, edges.target))
     into[edges.target[order]] = order

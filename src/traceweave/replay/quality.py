@@ -53,7 +53,7 @@ def _unexplained(graph: Graph, ops: Ints) -> int:
     ops = ops[nodes.sort[ops] != Sort.TRANSFER]
     ops = ops[np.argsort(nodes.start[ops], kind="stable")]
     begins, last = nodes.start[ops], np.where(nodes.sort[ops] == Sort.ARRIVAL, ops + 1, ops)
-    end = nodes.start[last] + nodes.length[last]
+    end = nodes.ends(last)
     free = np.append(begins[:1], np.maximum.accumulate(end)[:-1])
     # without a GPU the time between operators is the host's own work
     delay = nodes.delay[ops] if graph.has_gpu else np.zeros(len(ops), np.int64)

@@ -60,7 +60,7 @@ class Spans:
     def lengths(self, nodes: Nodes) -> Ints:
         """Return the length of each window."""
         end = self.end.of(nodes)
-        np.maximum.at(end, self.last_of, nodes.start[self.last] + nodes.length[self.last])
+        np.maximum.at(end, self.last_of, nodes.ends(self.last))
         lengths: Ints = end - self.begin.of(nodes)
         return lengths
 

@@ -41,8 +41,11 @@ FROM (VALUES
 -- macro: tw_compile_before(rank) | advice where a rank compiles in steps while others wait for it
     format('Let all ranks compile before the loop, and pad inputs to few shapes; TORCH_LOGS=recompiles on rank {} shows why it did', rank);
 
--- macro: tw_unnumbered(name) | a range without what tells one of its kind from another: numbers, as of a layer, a step or the rank itself, and hashes, as torch.compile gives each rank's graphs their own
-    regexp_replace(regexp_replace(name, '^(.+?)([ _#:/.]*[0-9]+)+$', '\1'), '[0-9a-z]{32,}|[0-9]+', '…', 'g');
+-- macro: tw_unhashed(name) | a name without hashes, as torch.compile gives its graphs, others in each build and on each rank
+    regexp_replace(name, '[0-9a-z]{32,}', '…', 'g');
+
+-- macro: tw_unnumbered(name) | a range without what tells one of its kind from another: numbers, as of a layer, a step or the rank itself, and hashes
+    regexp_replace(regexp_replace(tw_unhashed(name), '^(.+?)([ _#:/.]*[0-9]+)+$', '\1'), '[0-9]+', '…', 'g');
 
 -- macro: tw_difference(rank, kind, name, count, others_count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
     CASE

@@ -2,8 +2,7 @@
 -- was recorded inside them. $steps: the steps that count, on the ranks that have them; NULL: the whole recording.
 WITH counted AS NOT MATERIALIZED (
     SELECT * EXCLUDE (name), item AS name, hash(item, kind, step, arguments_hash) AS alike
-    -- torch.compile names each graph by a hash, which is another in each build and on each rank
-    FROM (SELECT *, regexp_replace(name, '[0-9a-z]{32,}', '…', 'g') AS item FROM host_ops)
+    FROM (SELECT *, tw_unhashed(name) AS item FROM host_ops)
     WHERE kind IN ('op', 'nvtx', 'annotation') AND rank IS NOT NULL
         -- steps and collectives have tables of their own
         AND (kind <> 'annotation' OR NOT starts_with(name, 'ProfilerStep#')
