@@ -90,7 +90,7 @@ def test_a_real_run_is_named_counted_and_its_straggler_found_on_the_timeline(
     assert card.title == "Rank 2 waits for data, and 3 ranks wait for it"
     assert card.text.startswith("Rank 2 keeps 3 ranks waiting")
     evidence, timeline, _ = card.links
-    assert evidence == Link("Evidence: Stragglers", "table-stragglers")
+    assert evidence == Link("Evidence: Waiting for others, and tails of collectives", "table-stragglers")
     # of the longest step, where rank 3 waits 62 ms for rank 2
     assert '"step":1,"ranks":[2,3]' in timeline.place
 

@@ -32,7 +32,6 @@ from traceweave.report.sections.inputs import inputs_section, load_inputs
 from traceweave.report.sections.kernels import kernels_section, load_kernels
 from traceweave.report.sections.memory import load_memory, memory_section
 from traceweave.report.sections.overlap import load_overlap, overlap_section
-from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.sections.worth import load_worth, worth_section
 from traceweave.report.verdict import Verdict, judge
@@ -119,7 +118,6 @@ def build_report(
         overlap_section(budget, overlap),
         gaps_section(gaps),
         collectives_section(collectives, len(inputs.ranks)),
-        stragglers_section(load_stragglers(con), len(inputs.ranks)),
         bandwidth_section(load_bandwidth(con, collectives.groups), len(inputs.ranks)),
         kernels_section(load_kernels(con), cpu),
         memory_section(load_memory(con)),

@@ -1,7 +1,7 @@
 -- shared: differences | what each rank does more, longer or alone, beside the median of the others
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range on the host), or 'idle'
+-- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it; else its kernels, where ranks run others for it), 'range' (annotation or NVTX range on the host), or 'idle'
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only numbers or a hash tell apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
@@ -11,8 +11,21 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
-WITH things AS (
-    SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }}
+WITH some_run AS (
+    SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+),
+-- of what all ranks call each may run a kernel of its own, as autotuning chooses
+chosen AS (
+    SELECT o.rank, o.step, h.name AS operator, o.name, count(*) AS n, sum(o.duration_ns) AS ns
+    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+    WHERE o.category = 'compute' AND o.name IN (FROM some_run)
+    GROUP BY o.rank, o.step, h.name, o.name
+    QUALIFY count(DISTINCT o.rank) OVER (PARTITION BY h.name) = (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+),
+things AS (
+    SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }} WHERE kind = 'operator' OR name NOT IN (SELECT name FROM chosen)
+    UNION ALL
+    SELECT rank, step, 'operator', operator, sum(n), sum(ns) FROM chosen GROUP BY ALL
     UNION ALL
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', tw_unnumbered(name), count(*), sum(duration_ns)
