@@ -111,7 +111,6 @@ def build_report(
     findings = load_findings(con)
     cpu = inputs.is_cpu_run
     sections = (
-        findings_section(findings),
         worth_section(load_worth(con), findings),
         budget_section(budget, cpu),
         timeline_section(timeline, len(budget.ranks)),
@@ -125,11 +124,15 @@ def build_report(
         inputs_section(inputs),
     )
     gpus = len(budget.ranks) if budget.has_steps and not cpu else 0
-    told = cards(findings, sections, timeline, gpus)
+    named = shlex.quote(run)
+    told = cards(findings, sections, timeline, named, gpus)
     return Report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),
-        sections=tuple(section.of(shlex.quote(run)) for section in sections),
+        sections=tuple(
+            section.of(shlex.quote(run))
+            for section in (findings_section(findings, told), *sections)
+        ),
         facts=facts(inputs, budget, findings),
     )
 
