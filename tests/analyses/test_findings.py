@@ -289,16 +289,6 @@ def test_copies_beside_pageable_ones_are_bound_by_what_no_copy_at_all_gains(buil
 
 
 @nightly
-def test_where_nothing_can_be_gained_nothing_is_claimed(recorded: Recorded) -> None:
-    """What was wrong: of two kinds of transfers that gain nothing the second was left out, as if
-    the first gained all."""
-    found = recorded("cases/subset").findings().set_index("rule")
-    for rule in ("poor_overlap", "communication_bound"):
-        assert found.cost_ns[rule] == 0
-        assert found.evidence[rule].endswith("of 'kind=transfer times=0' nothing can be gained")
-
-
-@nightly
 def test_a_fix_that_is_not_replayed_gains_no_more_than_is_left(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
