@@ -11,8 +11,6 @@ from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.rewritten import unlisted
 
-MS = 1_000_000  # ns
-
 
 @nightly
 def test_two_groups_of_the_same_members_are_matched_in_the_order_of_the_calls(
@@ -69,16 +67,3 @@ def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Re
     assert found["scenario"] == "step=3-6 kind=compute like=mean"
     assert found["cost_is"] == "replayed"
     assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.03)
-
-
-@nightly
-@pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
-def test_the_one_long_step_is_named(recorded: Recorded, name: str) -> None:
-    run = recorded(name)
-    found = run.findings()
-    assert "step 5" in found.iloc[0]["title"].lower(), "and why: it waits for data, or compiles"
-    assert "unsteady_steps" not in set(found["rule"])
-    lengths = run.sql("SELECT step, duration_ns FROM steps ORDER BY step").set_index("step")
-    others = lengths.drop(5)["duration_ns"]
-    assert lengths.loc[5, "duration_ns"] > others.max() + 100 * MS
-    assert others.max() < 2.5 * others.min()
