@@ -28,16 +28,6 @@ def test_it_goes_from_the_end_back_over_the_last_to_arrive(empty_run: Connection
 
 
 @nightly
-def test_a_host_bound_rank_is_on_it(recorded: Recorded) -> None:
-    run = recorded("kineto/megatron_tp8")
-    found = run.critical_path()
-    share = found.groupby(["rank", "kind"])["share"].sum()
-    assert share[0, "launch"] > 0.9
-    # its pieces lie without a hole from rank 0's first call to the end of its last op
-    assert found["path_ns"].sum() == 595_259_000
-
-
-@nightly
 @pytest.mark.parametrize("folder", at_once(["nanogpt_8xh100", "megatron_tp8"], "megatron_tp8"))
 def test_a_rank_has_as_much_of_what_is_on_the_path(recorded: Recorded, folder: str) -> None:
     path = recorded(f"kineto/{folder}").critical_path()

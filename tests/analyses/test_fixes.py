@@ -11,7 +11,6 @@ from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from traceweave.replay.fixes import fixes
-from traceweave.replay.nodes import HOLDS
 
 
 def test_by_hand(empty_run: Connection) -> None:
@@ -106,20 +105,6 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
 
 
 @nightly
-def test_hosts_that_are_late_by_turns_are_one_finding(recorded: Recorded) -> None:
-    """A fifth of the step each, and more: what the critical path, all of it launching, is worth."""
-    for trace, least in (("megatron_tp8", 0.5), ("nanogpt_8xh100", 0.2)):
-        run = recorded(f"kineto/{trace}")
-        first = run.findings().iloc[0]
-        path = run.critical_path()
-        assert (first["rule"], first["severity"]) == ("launch_bound", "critical")
-        assert first["scenario"] == "kind=launch times=0"
-        assert first["step_share"] > least
-        of_hosts = path["kind"].isin(["launch", *HOLDS])
-        assert path[of_hosts]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
-
-
-@nightly
 def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
     recorded: Recorded,
 ) -> None:
@@ -139,27 +124,6 @@ def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
     assert len(light) == 8
     assert 0.15 < light.sum() / 8 / stalls["bound_ns"] < 1
     assert stalls["cost_ns"] <= found.loc["launch_bound", "cost_ns"]
-
-
-@nightly
-def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(recorded: Recorded) -> None:
-    """A second source: every rank's host is busy for 582 to 614 ms of a step of 618, so fixing one
-    of them leaves the others."""
-    run = recorded("kineto/megatron_tp8")
-    found = run.findings()
-    busy = run.sql(
-        "SELECT rank, max(end_ns) - min(start_ns) - sum(end_ns - start_ns)"
-        "   FILTER (contains(name, 'Synchronize')) AS busy_ns"
-        " FROM host_ops WHERE kind IN ('runtime', 'driver') GROUP BY rank"
-    )["busy_ns"]
-    step = run.fixes()["step_ns"].iloc[0]
-    late = found[found["rule"] == "straggler"]
-    assert [list(ranks) for ranks in late["ranks"]] == [[0], [6]]
-    # each is waited for by more than 130 ms in all, by turns
-    assert late["bound_ns"].min() > 130_000_000
-    assert 0 < late["cost_ns"].max() < step - busy.min() < 40_000_000
-    # without the waits for rank 6 alone the replayed step is 146 ns longer, which is no gain
-    assert late["cost_ns"].min() == 0
 
 
 @nightly

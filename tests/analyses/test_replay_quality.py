@@ -42,25 +42,6 @@ def test_a_graph_by_hand_is_explained_but_for_its_launches(empty_run: Connection
     assert all("launching calls are missing" in r["note"] for r in found)
 
 
-def test_members_that_were_not_recorded_are_named(recorded: Recorded) -> None:
-    run = recorded("kineto/ep_moe_b200_seq")
-    (note,) = run.replay_quality()["note"]
-    assert "record every rank" in note
-    assert "enable_cuda_sync_events" in note
-    whole = recorded("kineto/megatron_tp8").replay_quality()
-    assert (whole["incomplete"] == 0).all()
-    assert (whole["explained"] > 0.94).all()
-    assert not whole["note"].str.contains("record every rank").any()
-
-
-@nightly
-def test_what_the_profiler_recorded_is_not_inferred(recorded: Recorded) -> None:
-    run = recorded("kineto/cuda_sync")
-    (row,) = run.replay_quality().to_dict("records")
-    assert (row["stream_waits"], row["inferred_waits"]) == (1, 0)
-    assert row["host_waits"] == 1
-
-
 @nightly
 def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     recorded: Recorded,

@@ -4,8 +4,6 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import traceweave
 from tests.conftest import Recorded
 from tests.marks import nightly
@@ -53,17 +51,3 @@ def test_flight_recorder_dumps_help_where_groups_are_not_named(
     # it is late in one group because it waited for rank 1 in another
     assert late.loc[3, "cause"] == "other_group"
     assert late.loc[3, "cause_detail"].endswith("waiting for rank 1")
-
-
-@nightly
-def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Recorded) -> None:
-    run = recorded("uneven_work_gloo")
-    work = run.pop()
-    assert (work["load_balance"] < 0.7).all()
-    assert work["busiest_rank"].tolist() == [1, 0, 1, 0]
-    rules = run.findings().set_index("rule")
-    assert "straggler" not in rules.index
-    found = rules.loc["imbalance"]
-    assert found["scenario"] == "step=3-6 kind=compute like=mean"
-    assert found["cost_is"] == "replayed"
-    assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.03)
