@@ -6,7 +6,7 @@ from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.analyses.builders import rows, unchanging
-from tests.conftest import DatabaseOf, Recorded
+from tests.conftest import DatabaseOf
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
@@ -102,28 +102,6 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
     assert (alone.n, alone.scenario, alone.alone_ns) == (None, limit, 12_000)
     fix = "rank=1 kind=compute like=median"
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
-
-
-@nightly
-def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
-    recorded: Recorded,
-) -> None:
-    """Counted again: operators that launch nothing and wait for nothing, far above their median."""
-    run = recorded("kineto/megatron_tp8")
-    found = run.findings().set_index("rule")
-    light = run.sql(
-        "SELECT rank, sum(duration_ns) AS stopped_ns FROM host_ops"
-        " WHERE kind = 'op' AND duration_ns >= 2_000_000 AND name IN"
-        " ('aten::view', 'aten::empty', 'aten::slice', 'aten::expand', 'aten::as_strided',"
-        "  'aten::transpose', 'aten::reshape', 'aten::permute', 'detach_')"
-        " AND op_id NOT IN (SELECT parent_id FROM host_ops WHERE parent_id IS NOT NULL)"
-        " GROUP BY rank"
-    )["stopped_ns"]
-    stalls = found.loc["host_stalls"]
-    # these names alone, on every rank, are a part of it
-    assert len(light) == 8
-    assert 0.15 < light.sum() / 8 / stalls["bound_ns"] < 1
-    assert stalls["cost_ns"] <= found.loc["launch_bound", "cost_ns"]
 
 
 @nightly
