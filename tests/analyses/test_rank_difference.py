@@ -3,7 +3,6 @@
 import pytest
 
 from tests.analyses.builders import Builder, rows
-from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
@@ -149,16 +148,3 @@ def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
     build.rank(0)
     _step(build, 0, 0, work=(10,))
     assert rows(build.con, "rank_difference", rank=0) == []
-
-
-@nightly
-def test_the_range_of_a_real_straggler_is_named(recorded: Recorded) -> None:
-    run = recorded("kineto/torchrec_a2a")
-    found = run.rank_difference().query("kind == 'range'")
-    [straggler] = run.findings().query("rule == 'straggler'")["evidence"]
-    assert found.iloc[0]["name"] == "# running sparse arch"
-    assert found.iloc[0]["time_ns"] == pytest.approx(1010 * MS, rel=0.01)
-    assert straggler.endswith(
-        "Rank 2 is in '# running sparse arch' for 1.01 s in every step; the others 42.6 ms at the"
-        " median"
-    )

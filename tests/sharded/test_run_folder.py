@@ -14,7 +14,6 @@ from traceweave.errors import DatabaseError, InputError, QueryError, UsageError
 from traceweave.places import place_of
 from traceweave.store.manifest import read_manifest
 
-MakeOnce = Callable[[str, str, Callable[[Path], object]], Path]
 DatabaseOf = Callable[..., Path]
 
 
