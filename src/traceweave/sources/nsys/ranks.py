@@ -76,17 +76,19 @@ def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
     # it is the environment of the process nsys launched: right for `srun nsys profile python`;
     # under `nsys profile torchrun` it is the launcher's and says nothing of its children
     told = _from_environment(environment) if len(candidates) == 1 else None
-    for global_pid, evidence in _from_nccl(export).items():
-        if global_pid in processes and not (told and _is_part(evidence, told)):
-            ranks.add(global_pid, evidence)
-    for global_pid, rank in mpi_ranks(export).items():
-        if global_pid in processes:
-            ranks.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
-    if told:
-        ranks.add(candidates[0].global_pid, told)
+    found: list[tuple[int, RankEvidence]] = [
+        (g, evidence)
+        for g, evidence in _from_nccl(export).items()
+        if not (told and _is_part(evidence, told))
+    ]
+    size = _mpi_world(export)
+    found += [(g, RankEvidence(n, "MPI_RANKS", size)) for g, n in mpi_ranks(export).items()]
+    found += [(c.global_pid, told) for c in candidates if told]
     for global_pid, rank in _from_thread_names(export).items():
+        found.append((global_pid, RankEvidence(rank, "thread name 'MPI Rank'")))
+    for global_pid, evidence in found:
         if global_pid in processes:
-            ranks.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
+            ranks.add(global_pid, evidence)
     if len(candidates) > 1 and not ranks.by_process:
         return Ranks(_from_order(candidates, environment))
     return ranks
