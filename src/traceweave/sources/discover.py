@@ -10,7 +10,7 @@ from filecmp import cmp
 from pathlib import Path
 
 from traceweave.errors import InputError
-from traceweave.sources import capture_sidecar, flight_recorder, nccl_inspector, nccl_logs
+from traceweave.sources import captured, flight_recorder, nccl_inspector, nccl_logs
 from traceweave.sources.elsewhere import copied
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
@@ -23,7 +23,7 @@ from traceweave.sources.unpack import read_head
 from traceweave.words import plural
 
 _RECORDS: dict[str, object] = {
-    "capture": capture_sidecar,
+    "capture": captured,
     "flight_recorder": flight_recorder,
     "nccl_inspector": nccl_inspector,
     "nccl_log": nccl_logs,
