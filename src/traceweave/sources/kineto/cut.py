@@ -1,14 +1,6 @@
-"""Finding where events end, in a stretch of the event array.
+"""Finding where events end, in a stretch of the event array: braces outside strings are counted.
 
-Two ways to find the boundaries:
-
-- line layout: Kineto and every pretty printer write an event's closing brace alone at the start of
-  a line, at one fixed indent. A JSON string cannot hold a raw newline, so that line is always a
-  boundary. Found at memory speed.
-- structural: for everything else (one-line files, hand-made files) braces outside strings are
-  counted with numpy.
-
-Damage can hide boundaries (an unescaped quote turns strings inside out) or fake them; both ways go
+Damage can hide boundaries (an unescaped quote turns strings inside out) or fake them; then it goes
 on at the next place that can only be a boundary, so that one bad event costs no other.
 """
 
@@ -29,11 +21,7 @@ BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s
 string, where quotes are escaped."""
 
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_ARRAY_END = re.compile(rb"\s*\]")
 _AFTER_ARRAY = re.compile(rb'\]\s*(,\s*(["}]|$)|\}|$)')
-
-_BEFORE_BRACKET = np.isin(np.arange(256), np.frombuffer(b"}, \t\r\n\v\f", np.uint8))
-"""Bytes that may precede the bracket that ends the array, as a table."""
 
 _SUSPICIOUS_BYTES = 256 << 10
 """An event longer than this may be one whose quotes are broken."""
@@ -68,53 +56,7 @@ def array_start(head: bytes, searched: int = 0, *, more: bool = False) -> int | 
     return None if more else first.end()
 
 
-def closing_line(buffer: bytes) -> bytes | None:
-    """Return how events end in the line layout, a newline first; None in other layouts."""
-    layout = re.match(rb"\s*?(\r?\n[ \t]*)\{\s*?\r?\n", buffer)
-    return None if layout is None else layout.group(1) + b"}"
-
-
-def line_boundary(close: bytes) -> re.Pattern[bytes]:
-    """Match the end of an event; group 1 is the comma, or the white space and bracket after it."""
-    return re.compile(re.escape(close) + rb"(,|\s*\])")
-
-
-def cut_at_lines(buffer: bytes, close: bytes, last: bool) -> Cut:
-    """Cut after the last line that closes an event; the array ends where it has no comma.
-
-    `last`: nothing follows, so the event that ends the buffer is whole.
-    """
-    if _ARRAY_END.match(buffer):
-        return Cut(b"", buffer.lstrip(), ended=True)
-    # counting is several times faster than searching with a regular expression
-    if _may_end_array(buffer) and buffer.count(close) > buffer.count(close + b","):
-        end = re.search(re.escape(close) + rb"(?=[\s,]*\])", buffer)
-        if end is not None:
-            rest = buffer[end.end() :].lstrip(BETWEEN)
-            return Cut(buffer[: end.end()].lstrip(BETWEEN), rest, ended=True)
-    if last and buffer.rstrip().endswith(close):
-        return Cut(buffer.strip(BETWEEN), b"")
-    at = buffer.rfind(close + b",")
-    if at < 0:
-        return Cut(b"", buffer)
-    at += len(close)
-    # what is stripped from the little that is left need not be from the block that begins with it,
-    # which would be copied once more
-    return Cut(buffer[:at].lstrip(BETWEEN), buffer[at + 1 :].lstrip(BETWEEN))
-
-
-def _may_end_array(buffer: bytes) -> bool:
-    """Tell whether a bracket closes where an event or white space precedes it, as the array does.
-
-    Profilers write lists inside events without white space, so most buffers hold no such bracket,
-    and looking at the brackets alone is several times faster than searching for the array's end.
-    """
-    octets = np.frombuffer(buffer, np.uint8)
-    brackets = np.flatnonzero(octets == ord("]"))
-    return bool(_BEFORE_BRACKET[octets[brackets - 1]].any())
-
-
-def cut_structurally(buffer: bytes, last: bool) -> Cut:
+def cut(buffer: bytes, last: bool) -> Cut:
     """Cut after the last object that closes at the array's own level.
 
     `last`: nothing follows, so what does not close never will.
@@ -141,11 +83,8 @@ def cut_structurally(buffer: bytes, last: bool) -> Cut:
     return Cut(buffer[:end].strip(BETWEEN), buffer[end:].lstrip(BETWEEN) if end else buffer)
 
 
-def split(block: bytes, close: bytes | None) -> list[bytes]:
+def split(block: bytes) -> list[bytes]:
     """Return the events of a block one by one; those around damage may come in one piece."""
-    if close is not None:
-        pieces = re.split(re.escape(close) + rb"[\s,]*(?=\{)", block)
-        return [*(piece + close for piece in pieces[:-1]), pieces[-1]]
     scan = _scan(block)
     ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(block)]
     pieces = [block[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
@@ -188,13 +127,15 @@ def _scan(text: bytes) -> _Scan:
     if b"\\" in plain:  # escapes cannot hide a quote any more: \\ first, then \"
         plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     octets = np.frombuffer(plain, np.uint8)
-    quotes = np.flatnonzero(octets == ord('"'))
     folded = octets | 0x20  # [ ] become { }
-    marks = np.flatnonzero((folded == ord("{")) | (folded == ord("}")))
-    outside = (np.searchsorted(quotes, marks) & 1) == 0
-    marks = marks[outside]
-    steps = np.where(folded[marks] == ord("{"), 1, -1)
-    return _Scan(quotes, marks, np.cumsum(steps))
+    places = np.flatnonzero(
+        (octets == ord('"')) | (folded == ord("{")) | (folded == ord("}"))
+    )
+    kinds = folded[places]
+    is_quote = kinds == ord('"')
+    outside = (np.cumsum(is_quote, dtype=np.int32) & 1 == 0) & ~is_quote
+    depth = np.cumsum(np.where(kinds[outside] == ord("{"), 1, -1))
+    return _Scan(places[is_quote], places[outside], depth)
 
 
 def _hides_boundary(buffer: bytes, scan: _Scan, start: int, stop: int) -> bool:

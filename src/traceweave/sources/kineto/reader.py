@@ -144,7 +144,7 @@ def _read_with_care(
     unparsed = Unparsed()
     with trace.path.open("rb") as file:
         stream = _stream(file, trace)
-        blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
+        blocks = (repair_block(block, unparsed) for block in stream.blocks())
         quoted = (finish(_quote_times(block)) for block in blocks if block)
         _copy(con, _EXACT, quoted, source_id)
     return _reading(stream, unparsed)
