@@ -40,7 +40,7 @@ class Captured:
 
 
 def recognize(path: Path, head: bytes) -> bool:
-    """Tell whether a file lies beside a report from its first bytes; a trace is known by its own."""
+    """Tell whether a file lies beside a report from its first bytes; traces are known by theirs."""
     return head.lstrip().startswith(_FIRST)
 
 

@@ -128,9 +128,7 @@ def _scan(text: bytes) -> _Scan:
         plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     octets = np.frombuffer(plain, np.uint8)
     folded = octets | 0x20  # [ ] become { }
-    places = np.flatnonzero(
-        (octets == ord('"')) | (folded == ord("{")) | (folded == ord("}"))
-    )
+    places = np.flatnonzero((octets == ord('"')) | (folded == ord("{")) | (folded == ord("}")))
     kinds = folded[places]
     is_quote = kinds == ord('"')
     outside = (np.cumsum(is_quote, dtype=np.int32) & 1 == 0) & ~is_quote
