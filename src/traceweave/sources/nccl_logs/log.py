@@ -16,10 +16,7 @@ from traceweave.sources.nccl_logs.records import (
     Begun,
     Call,
     Choice,
-    Devices,
     Facts,
-    Gone,
-    Nodes,
     Record,
     count,
     read,
@@ -145,16 +142,16 @@ class Log:
                 self._choose(process, record)
             case Begun():
                 self._begin(process, header.tid, record)
-            case Gone():
-                process.alive.pop(record.pointer, None)
-            case Nodes():
-                if (of := process.alive.get(record.pointer)) is not None:
-                    of.facts |= {"nodes": record.nodes, "local_ranks": record.local_ranks}
+            case {"gone": pointer}:
+                process.alive.pop(pointer, None)
+            case {"pointer": pointer, "nodes": nodes, "local_ranks": local}:
+                if pointer in process.alive:
+                    process.alive[pointer].facts |= {"nodes": nodes, "local_ranks": local}
+            case {"devices": names}:
+                self.devices[process.name] = names
             case dict():
                 process.said.setdefault(header.tid, {}).update(record)
                 process.network = record.get("network", process.network)
-            case Devices():
-                self.devices[process.name] = record.names
 
     def _process(self, header: Header) -> _Process:
         """Return who wrote a message. A host's name that something may have run into is the one

@@ -23,7 +23,7 @@ from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
 from traceweave.sources.faults import damage
 from traceweave.sources.nsys.export import Export, repaired
-from traceweave.sources.nsys.forms import TABLE_SUFFIXES
+from traceweave.sources.nsys.recognize import TABLE_SUFFIXES
 
 _ROWS_PER_BATCH = 65_536
 _RAW_BYTES = "binaryData"

@@ -18,11 +18,11 @@ from traceweave.sources.nsys.event_tables import (
     RUNTIME,
 )
 from traceweave.sources.nsys.export import Export
-from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
 from traceweave.sources.nsys.ranks import RankEvidence, find_ranks
+from traceweave.sources.nsys.recognize import TABLE_SUFFIXES
 from traceweave.sources.unpack import bomb_bytes
 
 # the id of NCCL's enum of reductions, less 2^24, identifies the version that wrote the payloads
