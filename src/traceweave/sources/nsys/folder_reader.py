@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +93,10 @@ class FolderExport(Export):
         """Return all rows of a query that yields few; no rows where they are unreadable."""
         words = Counter(re.findall(r"\w+", sql))
         named = [table for table in self.files if table in words]
-        numbers = count(1)
-        numbered = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
         try:
             for table in named:
                 self._offer(table, words)
-            return self.con.execute(numbered, list(parameters)).fetchall()
+            return self.con.execute(sql, list(parameters)).fetchall()
         except (duckdb.Error, pa.ArrowInvalid) as error:
             damage(error)  # which it is, but for memory that ran out
             return []
