@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from traceweave.arrays import Flags
+
 BETWEEN = b", \t\r\n"
 """What may lie between two events."""
 
@@ -100,7 +102,8 @@ def split_at_boundaries(piece: bytes) -> list[bytes]:
 class _Scan(NamedTuple):
     """The braces and brackets of a text, all counted as braces."""
 
-    quotes: npt.NDArray[np.int64]
+    in_string: Flags
+    """Of each byte, whether it lies behind an odd number of quotes."""
     marks: npt.NDArray[np.int64]
     """Positions of those outside strings."""
     depth: npt.NDArray[np.int64]
@@ -116,10 +119,6 @@ class _Scan(NamedTuple):
         marks = int(np.searchsorted(self.marks, position))
         return int(self.depth[marks - 1]) if marks else 0
 
-    def in_string(self, position: int) -> bool:
-        """Tell whether the byte at `position` lies behind an odd number of quotes."""
-        return bool(np.searchsorted(self.quotes, position) & 1)
-
 
 def _scan(text: bytes) -> _Scan:
     """Find the braces of a text that begins outside any string, at depth 0."""
@@ -127,15 +126,28 @@ def _scan(text: bytes) -> _Scan:
     if b"\\" in plain:  # escapes cannot hide a quote any more: \\ first, then \"
         plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     octets = np.frombuffer(plain, np.uint8)
+    in_string = _behind_odd_quotes(octets)
     folded = octets | 0x20  # [ ] become { }
-    places = np.flatnonzero((octets == ord('"')) | (folded == ord("{")) | (folded == ord("}")))
-    kinds = folded[places]
-    is_quote = kinds == ord('"')
-    outside = (np.cumsum(is_quote, dtype=np.int32) & 1 == 0) & ~is_quote
-    depth = np.cumsum(np.where(kinds[outside] == ord("{"), 1, -1))
-    return _Scan(places[is_quote], places[outside], depth)
+    marks = np.flatnonzero(((folded == ord("{")) | (folded == ord("}"))) & ~in_string)
+    depth = np.cumsum(np.where(folded[marks] == ord("{"), 1, -1))
+    return _Scan(in_string, marks, depth)
+
+
+def _behind_odd_quotes(octets: npt.NDArray[np.uint8]) -> Flags:
+    """Tell of each byte whether the number of quotes up to it is odd: bit by bit, 64 at a time,
+    which takes half of the time of finding every quote.
+    """
+    quotes = np.packbits(octets == ord('"'), bitorder="little")
+    words = np.zeros(-(-len(quotes) // 8), "<u8")
+    words.view(np.uint8)[: len(quotes)] = quotes
+    for shift in (1, 2, 4, 8, 16, 32):  # each bit becomes the parity of those up to it
+        words ^= words << np.uint64(shift)
+    odd = np.logical_xor.accumulate(words >> np.uint64(63) == 1)
+    words[1:][odd[:-1]] ^= np.uint64(2**64 - 1)  # which the words before turn round
+    bits = np.unpackbits(words.view(np.uint8), count=len(octets), bitorder="little")
+    return bits.view(np.bool_)
 
 
 def _hides_boundary(buffer: bytes, scan: _Scan, start: int, stop: int) -> bool:
     """Tell whether the count of quotes takes a boundary for the inside of a string."""
-    return any(scan.in_string(m.start()) for m in BOUNDARY.finditer(buffer, start, stop))
+    return any(scan.in_string[m.start()] for m in BOUNDARY.finditer(buffer, start, stop))
