@@ -76,9 +76,8 @@ _KINDS = {
         "",
         "start the profiler at the same step on every rank, after a barrier and a step of warm-up",
     ),
-    "early end": _Kind(
-        "another rank had stopped recording before {steps}, up to {time} long: others may wait"
-        " while it writes its trace",
+    "unshared steps": _Kind(
+        "other ranks did not record {steps}: who waited for whom is not known there",
         "",
         "start and stop the profiler at the same step on every rank",
     ),
