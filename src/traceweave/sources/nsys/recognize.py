@@ -34,9 +34,9 @@ def recognize(path: Path, head: bytes) -> bool:
     if place_at(path) is not None:  # of which only the beginning is looked at
         return False
     try:
-        from traceweave.sources.nsys.open_export import open_export
+        from traceweave.sources.nsys.sqlite_reader import open_sqlite
 
-        with open_export(path, bomb_bytes(path)) as export:
+        with open_sqlite(path, bomb_bytes(path)) as export:
             names = [name.encode() for name in export.tables]
     except InputError:
         return False
