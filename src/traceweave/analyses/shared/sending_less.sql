@@ -2,11 +2,11 @@
 -- grain: one row per use of communication
 -- needs: ref('exposed_calls')
 -- column: use VARCHAR | as in exposed_calls
+-- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update, or sends buffers; NULL: not known to
+-- column: once VARCHAR | what to do about it
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
--- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update, or sends buffers; NULL: not known to
--- column: once VARCHAR | what to do about it
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
