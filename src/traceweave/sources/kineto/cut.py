@@ -26,7 +26,7 @@ _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _AFTER_ARRAY = re.compile(rb'\]\s*(,\s*(["}]|$)|\}|$)')
 
 _SUSPICIOUS_BYTES = 256 << 10
-"""An event longer than this may be one whose quotes are broken."""
+"""An event longer than this may be one whose quotes or braces are broken."""
 
 
 class Cut(NamedTuple):
@@ -77,7 +77,7 @@ def cut(buffer: bytes, last: bool) -> Cut:
         damaged = True
     else:
         suspicious = last or len(buffer) - end > _SUSPICIOUS_BYTES
-        damaged = suspicious and _hides_boundary(buffer, scan, end, len(buffer))
+        damaged = suspicious and BOUNDARY.search(buffer, end) is not None
     if damaged and (boundaries := [match.start() + 1 for match in BOUNDARY.finditer(buffer)]):
         # from here on quotes are counted anew; what lies before is taken apart when it is read
         end = boundaries[-1]
@@ -87,9 +87,17 @@ def cut(buffer: bytes, last: bool) -> Cut:
 
 def split(block: bytes) -> list[bytes]:
     """Return the events of a block one by one; those around damage may come in one piece."""
-    scan = _scan(block)
-    ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(block)]
-    pieces = [block[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
+    depth = _scan(block).depth
+    if len(depth) and (depth[-1] or depth.min() < 0):  # damage, behind which depths are wrong
+        return split_at_boundaries(block)
+    return split_at_depth(block)
+
+
+def split_at_depth(text: bytes) -> list[bytes]:
+    """Return what lies between the places where all that was opened is closed."""
+    scan = _scan(text)
+    ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(text)]
+    pieces = [text[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
     return [piece for piece in pieces if piece]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from traceweave.sources.kineto.cut import split, split_at_boundaries
+from traceweave.sources.kineto.cut import split, split_at_boundaries, split_at_depth
 from traceweave.sources.kineto.stream import EXAMPLE_BYTES
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -94,7 +94,8 @@ def _events(block: bytes, unparsed: Unparsed) -> Iterator[bytes]:
             yield event
             continue
         for part in split_at_boundaries(piece):
-            yield from _from_part(part, unparsed)
+            for text in split_at_depth(part):
+                yield from _from_part(text, unparsed)
 
 
 def _from_part(part: bytes, unparsed: Unparsed) -> Iterator[bytes]:
