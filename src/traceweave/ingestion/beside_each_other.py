@@ -175,9 +175,13 @@ _BY_KIND = {
 }
 
 
-def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
-    """Add what only a woven run shows to base.doubts; what was there of it is replaced."""
+def forget_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
+    """Take out of base.doubts what a woven run showed."""
     con.execute("DELETE FROM base.doubts WHERE list_contains($1, kind)", [list(_BY_KIND)])
+
+
+def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
+    """Add what only a woven run shows to base.doubts."""
     # to plan these takes a sixteenth of the CPU time of a rank's ingest that has none beside it
     for statement in _BY_KIND.values() if con.execute(_SEVERAL).fetchall() else ():
         con.execute(statement)

@@ -13,7 +13,11 @@ from typing import NamedTuple
 
 import duckdb
 
-from traceweave.ingestion.beside_each_other import EXTRAS, doubt_beside_each_other
+from traceweave.ingestion.beside_each_other import (
+    EXTRAS,
+    doubt_beside_each_other,
+    forget_beside_each_other,
+)
 from traceweave.ingestion.load import Outcome
 from traceweave.store.rows import insert_rows
 from traceweave.words import count, doubts_said, duration, named, percent, plural
@@ -149,8 +153,25 @@ DELETE FROM base.steps WHERE (rank, step) IN (SELECT (rank, step) FROM base.doub
 """
 
 
+# what only all ranks together show to be unknown may be known once files are added
+_BACK = """
+CREATE TABLE IF NOT EXISTS base.steps_left_out AS FROM base.steps LIMIT 0;
+INSERT INTO base.steps BY NAME FROM base.steps_left_out;
+DELETE FROM base.steps_left_out;
+"""
+
+_KEEP = """
+INSERT INTO base.steps_left_out BY NAME
+FROM base.steps WHERE (rank, step) IN (SELECT (rank, step) FROM base.doubts WHERE is_unknown)
+"""
+
+
 def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> None:
-    """Take the steps that files show to be unknown out of those of their ranks."""
+    """Take the steps that files show to be unknown out of those of their ranks; what only all ranks
+    together showed is there again, to be judged anew.
+    """
+    forget_beside_each_other(con)
+    con.execute(_BACK)
     cut = [o.source_id for o in outcomes if o.loaded is not None and o.loaded.cut_short]
     if cut:
         con.execute(_CUT, {"sources": cut})
@@ -165,13 +186,12 @@ def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome
 def judge_recording(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Fill the table `recording` of a woven run, leave out what only all ranks together show to be
     unknown, and return what is wrong: a sentence for each kind of doubt.
-
-    What is judged again, as files were added, is judged anew.
     """
     doubt_beside_each_other(con)
     rows = [_judged(*row) for row in con.execute(_DOUBTS).fetchall()]
     con.execute("DELETE FROM recording")
     insert_rows(con, "recording", rows)
+    con.execute(_KEEP)
     con.execute(_LEAVE_OUT)
     _write_issues(con)
     return tuple(doubts_said(rows))
