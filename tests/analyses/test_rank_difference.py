@@ -117,7 +117,9 @@ def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: B
 
 # what was wrong: "Rank 1 runs gemm_128 once, 12.0 ms; most others do not", and of the others theirs
 def test_what_ranks_run_other_kernels_for_is_compared_by_its_operator(build: Builder) -> None:
-    """Autotuning gives rank 1 another product; what rank 2 alone calls keeps its kernel's name."""
+    """Autotuning gives rank 1 another product; what rank 2 alone calls keeps its kernels' names,
+    also of one that runs in products too.
+    """
     for rank, (product, ms) in enumerate([("gemm_64", 10), ("gemm_128", 12), ("gemm_64", 10)]):
         build.rank(rank)
         for step in range(2):
@@ -126,7 +128,7 @@ def test_what_ranks_run_other_kernels_for_is_compared_by_its_operator(build: Bui
             for op, kernel, length in [
                 ("aten::mm", product, ms),
                 ("aten::mm", "gemm_32", 4),
-                *([("aten::sort", "radix", 7)] if rank == 2 else []),
+                *([("aten::sort", "radix", 7), ("aten::topk", "gemm_64", 3)] if rank == 2 else []),
             ]:
                 called = build.host(rank, (at, at + MS), op, step=step)
                 launch = build.launch(rank, (at, at + MS), step=step, parent_id=called)
@@ -140,7 +142,11 @@ def test_what_ranks_run_other_kernels_for_is_compared_by_its_operator(build: Bui
         ]
         for rank in range(3)
     }
-    assert said == {0: [], 1: [("operator", "aten::mm", 12, 10)], 2: [("kernel", "radix", 7, 0)]}
+    assert said == {
+        0: [],
+        1: [("operator", "aten::mm", 16, 14)],
+        2: [("kernel", "radix", 7, 0), ("kernel", "gemm_64", 3, 0)],
+    }
 
 
 @nightly

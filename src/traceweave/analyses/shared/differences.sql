@@ -14,18 +14,27 @@
 WITH some_run AS (
     SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
 ),
--- of what all ranks call each may run a kernel of its own, as autotuning chooses
-chosen AS (
+-- of what all ranks call each may run a kernel of its own, as autotuning chooses: then all that it runs is compared
+chosen AS MATERIALIZED (
+    SELECT h.name
+    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+    WHERE o.category = 'compute' AND h.kind = 'op' AND o.name IN (FROM some_run)
+    GROUP BY h.name
+    HAVING count(DISTINCT o.rank) = (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+),
+launched AS MATERIALIZED (
     SELECT o.rank, o.step, h.name AS operator, o.name, count(*) AS n, sum(o.duration_ns) AS ns
     FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
-    WHERE o.category = 'compute' AND o.name IN (FROM some_run)
-    GROUP BY o.rank, o.step, h.name, o.name
-    QUALIFY count(DISTINCT o.rank) OVER (PARTITION BY h.name) = (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+    WHERE o.category = 'compute' AND h.kind = 'op' AND h.name IN (FROM chosen)
+    GROUP BY ALL
 ),
 things AS (
-    SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }} WHERE kind = 'operator' OR name NOT IN (SELECT name FROM chosen)
+    SELECT t.rank, t.step, t.kind, t.name, t.n - coalesce(l.n, 0) AS n, t.ns - coalesce(l.ns, 0) AS ns
+    FROM {{ ref('own_times') }} AS t
+    LEFT JOIN (SELECT rank, step, name, sum(n) AS n, sum(ns) AS ns FROM launched GROUP BY ALL) AS l
+        ON t.kind = 'kernel' AND l.rank = t.rank AND l.step IS NOT DISTINCT FROM t.step AND l.name = t.name
     UNION ALL
-    SELECT rank, step, 'operator', operator, sum(n), sum(ns) FROM chosen GROUP BY ALL
+    SELECT rank, step, 'operator', operator, sum(n), sum(ns) FROM launched GROUP BY ALL
     UNION ALL
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', tw_unnumbered(name), count(*), sum(duration_ns)
