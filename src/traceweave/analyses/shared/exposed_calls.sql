@@ -120,8 +120,8 @@ SELECT
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM sums) THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.rank IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
-        WHEN e.op = 'broadcast' AND f.is_forward THEN 'buffers'
         WHEN u.used_for = 'tp' THEN 'tp'
+        WHEN e.op = 'broadcast' AND f.is_forward THEN 'buffers'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
