@@ -65,10 +65,11 @@ class _ArrowTable:
         place = place_at(path)
         file = stack.enter_context(place.opened() if place else pa.memory_map(str(path)))
         try:
-            self._table = pa.ipc.open_file(file).read_all()
+            reader = pa.ipc.open_file(file)
         except pa.ArrowInvalid:
             file.seek(0)
-            self._table = pa.ipc.open_stream(file).read_all()
+            reader = pa.ipc.open_stream(file)
+        self._table = reader.read_all()
         self.schema = self._table.schema
         self.row_count: int = self._table.num_rows
 
