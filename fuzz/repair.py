@@ -19,7 +19,6 @@ with atheris.instrument_imports(include=["traceweave.sources"]):
 def repair(data: bytes) -> None:
     """Mend one event and one block of events."""
     given = atheris.FuzzedDataProvider(data)
-    close = b"\n  }" if given.ConsumeBool() else None
     block = given.ConsumeBytes(len(data))
     try:
         valid = isinstance(orjson.loads(block), dict)
@@ -29,7 +28,7 @@ def repair(data: bytes) -> None:
     assert not valid or event == block
     assert event is None or isinstance(orjson.loads(event), dict)
     unparsed = Unparsed()
-    mended = repair_block(block, close, unparsed)
+    mended = repair_block(block, unparsed)
     events = orjson.loads(b"[" + mended + b"]")
     assert all(isinstance(e, dict) for e in events)
     assert len(orjson.loads(b"[" + rewrite_block(mended) + b"]")) == len(events)

@@ -11,10 +11,11 @@ def memory_event(
     allocated: int | None = None,
     reserved: int | None = None,
     device: str = "cuda:0",
+    rank: int = 0,
 ) -> None:
-    """An allocation, or a release if value is negative, on rank 0."""
+    """An allocation, or a release if value is negative, on a rank."""
     build.con.execute(
         "INSERT INTO base.memory_events"
-        " SELECT 0, count(*), 0, ?, ?, ?, ?, ?, ?, ?, NULL FROM base.memory_events",
-        [device, "alloc" if value > 0 else "free", at, value, address, allocated, reserved],
+        " SELECT ?, count(*), 0, ?, ?, ?, ?, ?, ?, ?, NULL FROM base.memory_events",
+        [rank, device, "alloc" if value > 0 else "free", at, value, address, allocated, reserved],
     )

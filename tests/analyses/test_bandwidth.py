@@ -3,12 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
 
 import traceweave
 from tests import simulated_runs
 from tests.analyses.builders import Builder, check
-from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.told import Case, told
 from traceweave_simulator import Config, simulate, write_kineto
@@ -76,13 +74,3 @@ def test_a_straggler_that_was_not_recorded_makes_transfers_look_slow(
         {waiting}, {waiting},
     ]  # fmt: skip
     assert [rows_["note"].notna().any() for rows_ in found["all"]] == [False] * 3
-
-
-@nightly
-def test_real_gpus_reach_what_their_links_allow(recorded: Recorded) -> None:
-    # 8 A100 with NVLink 3 move at most 300 GB/s each way
-    got = recorded("kineto/megatron_tp8").bandwidth().set_index("bytes")
-    assert 150 < got["busbw_p50_gbps"][67_108_864] < 300
-    assert got["busbw_free_p50_gbps"][67_108_864] == pytest.approx(
-        got["busbw_p50_gbps"][67_108_864], rel=0.05
-    )

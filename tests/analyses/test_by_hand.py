@@ -84,10 +84,8 @@ class Run(Builder):
         for call, start in (((0, 5), 30), ((10, 12), 40), ((60, 62), 80)):
             self.launched(call, (start, start + 5))
 
-    def memory(
-        self, at: int, value: int, address: int, *totals: int, device: str = "cuda:0"
-    ) -> None:
-        memory_event(self, at, value, address, *totals, device=device)
+    def memory(self, at: int, value: int, address: int, *totals: int, **more: Any) -> None:
+        memory_event(self, at, value, address, *totals, **more)
 
     def rise_and_fall(self) -> None:
         """Allocated 100, 400 of 1000 reserved, 350, 450 of 500 reserved, 50."""

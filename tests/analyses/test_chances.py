@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.analyses.builders import Builder, found_by, rows
-from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 from traceweave.analyses.sweeps.chances import FINEST, chances
 
@@ -149,20 +148,6 @@ def test_a_slow_rank_is_found(ranks: int, steps: int) -> None:
     late[..., 0] += 4
     waits = _caused(late).astype(np.int64)
     assert sum(_chances(run.tolist())[0] <= 0.05 for run in waits) >= 90
-
-
-def test_who_is_held_up_by_another_group_is_not_late_by_chance_of_its_own(
-    recorded: Recorded,
-) -> None:
-    """What was wrong: waits count for whom they go back to, and chance was asked of who passed them
-    on, so that the rank that sleeps 40 ms in each of four steps was late 'maybe by chance'."""
-    run = recorded("two_levels_gloo")
-    chance = run.analyze("stragglers").set_index("rank").chance
-    assert chance[3] < 0.05
-    assert chance[[0, 2]].min() > 0.5
-    found = run.findings().set_index("rule").loc["straggler"]
-    assert found["title"] == "Rank 3 idles longer, and 3 ranks wait for it"
-    assert found.cost_ns == pytest.approx(40e6, rel=0.25)
 
 
 def test_who_comes_after_a_root_is_not_late_because_of_whom_that_waited_for(build: Builder) -> None:

@@ -28,26 +28,6 @@ def test_it_goes_from_the_end_back_over_the_last_to_arrive(empty_run: Connection
 
 
 @nightly
-def test_waiting_for_members_is_never_on_it(recorded: Recorded) -> None:
-    run = recorded("ddp_gloo_straggler")
-    path = run.critical_path().groupby(["rank", "kind"])["path_ns"].sum()
-    # 4 steps in each of which rank 2 sleeps for 40 ms while it loads data; the others wait for it
-    assert path[2, "data_loading"] > 3 * 40_000_000
-    assert path[2, "data_loading"] > path.drop((2, "data_loading")).max()
-    assert all(path.get((rank, "data_loading"), 0) < 1_000_000 for rank in (0, 1, 3))
-
-
-@nightly
-def test_a_host_bound_rank_is_on_it(recorded: Recorded) -> None:
-    run = recorded("kineto/megatron_tp8")
-    found = run.critical_path()
-    share = found.groupby(["rank", "kind"])["share"].sum()
-    assert share[0, "launch"] > 0.9
-    # its pieces lie without a hole from rank 0's first call to the end of its last op
-    assert found["path_ns"].sum() == 595_259_000
-
-
-@nightly
 @pytest.mark.parametrize("folder", at_once(["nanogpt_8xh100", "megatron_tp8"], "megatron_tp8"))
 def test_a_rank_has_as_much_of_what_is_on_the_path(recorded: Recorded, folder: str) -> None:
     path = recorded(f"kineto/{folder}").critical_path()

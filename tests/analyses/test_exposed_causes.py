@@ -9,7 +9,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.conftest import DatabaseOf, Recorded
+from tests.conftest import DatabaseOf
 from tests.marks import first_at_once, nightly
 from traceweave.analyses.runner import provide
 from traceweave.replay.streams import PROMPT_NS
@@ -147,31 +147,6 @@ def test_steps_divide_what_runs_on_into_the_next(build: Builder) -> None:
     _told(build, K1, Op("C", 100, 150, 10), Op("K2", 150, 200, 20))
     found = rows(build.con, "exposed_causes")
     assert {row["step"]: row["time_ns"] for row in found} == {1: 20 * US, 2: 30 * US}
-
-
-@nightly
-@pytest.mark.parametrize(
-    ("name", "op", "cause", "detail", "ms_per_step"),
-    [
-        # INDEX: communication and compute on one stream, 15 ms exposed for that reason
-        ("cases/samestream", "all_to_all", *ON_STREAM, 15.0),
-        # row-parallel products, whose sums are needed at once, by the events of raw traces
-        ("kineto/megatron_tp8", "all_reduce", "input_ready_late", "void cutlass::Kernel2", 15.9),
-        # rank 2 launches its exchange 10 ms after its input was there, in each of three steps
-        ("kineto/torchrec_4", "all_to_all", *OWN, 2.41),
-        # in CUDA graphs no events are seen: the kernel after it starts 0.6 us after its end
-        ("kineto/deepep8", "combine", "nothing_left", "void at::native::vectorized", 31.3),
-    ],
-)
-def test_real_causes(
-    recorded: Recorded, name: str, op: str, cause: str, detail: str, ms_per_step: float
-) -> None:
-    run = recorded(name)
-    found, whole = run.exposed_causes(), run.breakdown()
-    windows = len(whole[whole["step"].notna()]) or len(whole)
-    said = found["cause_detail"].fillna("").str.startswith(detail)
-    chosen = found[(found["op"] == op) & (found["cause"] == cause) & said]
-    assert chosen["time_ns"].sum() / windows / 1e6 == pytest.approx(ms_per_step, rel=0.01)
 
 
 def test_copies_out_of_buckets_on_a_real_gpu(fixtures: Path, database_of: DatabaseOf) -> None:

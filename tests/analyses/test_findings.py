@@ -289,16 +289,6 @@ def test_copies_beside_pageable_ones_are_bound_by_what_no_copy_at_all_gains(buil
 
 
 @nightly
-def test_where_nothing_can_be_gained_nothing_is_claimed(recorded: Recorded) -> None:
-    """What was wrong: of two kinds of transfers that gain nothing the second was left out, as if
-    the first gained all."""
-    found = recorded("cases/subset").findings().set_index("rule")
-    for rule in ("poor_overlap", "communication_bound"):
-        assert found.cost_ns[rule] == 0
-        assert found.evidence[rule].endswith("of 'kind=transfer times=0' nothing can be gained")
-
-
-@nightly
 def test_a_fix_that_is_not_replayed_gains_no_more_than_is_left(
     recorded: Recorded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,22 +304,6 @@ def test_a_fix_that_is_not_replayed_gains_no_more_than_is_left(
     found = recorded("busy_cores_gloo").findings().set_index("rule").loc["small_collectives"]
     assert found.cost_is == "at most"
     assert found.cost_ns < 37.9e6 < found.bound_ns
-
-
-@nightly
-def test_uneven_tables_of_a_real_run_are_not_a_slow_gpu(recorded: Recorded) -> None:
-    run = recorded("kineto/sampled_2of128")
-    row = run.findings(replay_ops=0).set_index("rule").loc["uneven_work"]
-    # by breakdown, the means of two steps
-    other, own = run.breakdown().dropna(subset=["step"]).groupby("rank")["compute_ns"].mean()
-    assert row["cost_ns"] == own - other == 30_826_500
-    assert row["severity"] == "warning"
-    assert row["evidence"] == (
-        "Rank 1 computes 30.8 ms longer per step than the other. 90% of what is longer is in 6 of"
-        " 182 kernel names. Rank 1 runs"
-        " void split_embedding_backward_codegen_rowwise_adagrad_unwei… once, 28.6 ms in every step;"
-        " the others 11.7 ms at the median. Half of the names are slower by 0.3% at most"
-    )
 
 
 def test_fragmentation_is_a_warning_near_the_limit(tmp_path: Path) -> None:

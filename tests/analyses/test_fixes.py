@@ -6,12 +6,11 @@ from duckdb import DuckDBPyConnection as Connection
 
 import traceweave
 from tests.analyses.builders import rows, unchanging
-from tests.conftest import DatabaseOf, Recorded
+from tests.conftest import DatabaseOf
 from tests.marks import at_once, nightly
 from tests.replay import by_hand
 from tests.replay.by_hand import US
 from traceweave.replay.fixes import fixes
-from traceweave.replay.nodes import HOLDS
 
 
 def test_by_hand(empty_run: Connection) -> None:
@@ -106,118 +105,6 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
 
 
 @nightly
-def test_what_another_finding_claims_is_not_counted_twice(recorded: Recorded) -> None:
-    """In slow_rank_2x2_gloo poor_overlap claims transfer that the scenario of communication_bound
-    removes."""
-    run = recorded("slow_rank_2x2_gloo")
-    found = run.findings().set_index("rule")
-    gain = run.what_if("kind=transfer times=0")["gain_ns"].iloc[0]
-    bound = found.loc["communication_bound"]
-    assert bound["cost_ns"] == bound["bound_ns"] < 0.6 * gain
-    assert bound["cost_is"] == "at most"
-    assert bound["note"] == (
-        "by replay its scenario gains 4.10 ms more: other findings claim that, or this does not"
-        " count it"
-    )
-    assert gain - bound["bound_ns"] == pytest.approx(4.11 * 1e6, abs=0.05e6)
-
-
-@nightly
-def test_what_gains_less_than_the_bound_needs_no_note(recorded: Recorded) -> None:
-    found = recorded("slow_and_uneven_gloo").findings().set_index("rule")
-    straggler, imbalance = found.loc["straggler"], found.loc["imbalance"]
-    for row in (straggler, imbalance):
-        assert row["cost_is"] == "replayed"
-        assert pd.isna(row["note"])
-        assert 0 < row["cost_ns"] < row["bound_ns"]
-    # rank 2 has 8 times the rows, by the shapes recorded: they are divided
-    assert straggler["scenario"] == "kind=compute like=mean"
-    assert imbalance["scenario"] == "rank=0,1 step=3-6 kind=compute like=mean"
-    assert imbalance["cost_ns"] < straggler["cost_ns"]
-
-
-@nightly
-def test_overlap_is_worth_no_more_than_no_transfer_at_all(recorded: Recorded) -> None:
-    """In nanogpt_8xh100 the hosts hold everything up: without any transfer it takes as long."""
-    run = recorded("kineto/nanogpt_8xh100")
-    found = run.findings().set_index("rule")
-    assert run.what_if("kind=transfer times=0").iloc[0]["gain_ns"] <= 0
-    poor = found.loc["poor_overlap"]
-    assert (poor["cost_ns"], poor["cost_is"], poor["severity"]) == (0, "at most", "info")
-    assert poor["bound_ns"] == pytest.approx(2_371_214, abs=1000)
-    assert poor["evidence"].endswith("By replay of 'kind=transfer times=0' nothing can be gained")
-    # what does hold it up is first
-    assert found.index[0] == "launch_bound"
-
-
-def test_what_is_gained_without_any_transfer_is_claimed_once(recorded: Recorded) -> None:
-    run = recorded("host_work_nccl")
-    found = run.findings().set_index("rule").loc[["communication_bound", "poor_overlap"]]
-    gain = run.what_if("kind=transfer times=0").iloc[0]["gain_ns"]
-    assert found["cost_ns"].sum() == pytest.approx(gain, abs=1)
-    assert found["bound_ns"].sum() > 1.2 * gain
-    evidence = found.loc["communication_bound", "evidence"]
-    assert evidence.endswith(" ms can be gained, of which other findings claim 3.22 ms")
-
-
-@nightly
-def test_hosts_that_are_late_by_turns_are_one_finding(recorded: Recorded) -> None:
-    """A fifth of the step each, and more: what the critical path, all of it launching, is worth."""
-    for trace, least in (("megatron_tp8", 0.5), ("nanogpt_8xh100", 0.2)):
-        run = recorded(f"kineto/{trace}")
-        first = run.findings().iloc[0]
-        path = run.critical_path()
-        assert (first["rule"], first["severity"]) == ("launch_bound", "critical")
-        assert first["scenario"] == "kind=launch times=0"
-        assert first["step_share"] > least
-        of_hosts = path["kind"].isin(["launch", *HOLDS])
-        assert path[of_hosts]["path_ns"].sum() > 0.99 * path["path_ns"].sum()
-
-
-@nightly
-def test_a_host_that_stops_at_light_calls_costs_no_more_than_all_its_time(
-    recorded: Recorded,
-) -> None:
-    """Counted again: operators that launch nothing and wait for nothing, far above their median."""
-    run = recorded("kineto/megatron_tp8")
-    found = run.findings().set_index("rule")
-    light = run.sql(
-        "SELECT rank, sum(duration_ns) AS stopped_ns FROM host_ops"
-        " WHERE kind = 'op' AND duration_ns >= 2_000_000 AND name IN"
-        " ('aten::view', 'aten::empty', 'aten::slice', 'aten::expand', 'aten::as_strided',"
-        "  'aten::transpose', 'aten::reshape', 'aten::permute', 'detach_')"
-        " AND op_id NOT IN (SELECT parent_id FROM host_ops WHERE parent_id IS NOT NULL)"
-        " GROUP BY rank"
-    )["stopped_ns"]
-    stalls = found.loc["host_stalls"]
-    # these names alone, on every rank, are a part of it
-    assert len(light) == 8
-    assert 0.15 < light.sum() / 8 / stalls["bound_ns"] < 1
-    assert stalls["cost_ns"] <= found.loc["launch_bound", "cost_ns"]
-
-
-@nightly
-def test_hosts_that_are_equally_slow_are_not_worth_fixing_one_by_one(recorded: Recorded) -> None:
-    """A second source: every rank's host is busy for 582 to 614 ms of a step of 618, so fixing one
-    of them leaves the others."""
-    run = recorded("kineto/megatron_tp8")
-    found = run.findings()
-    busy = run.sql(
-        "SELECT rank, max(end_ns) - min(start_ns) - sum(end_ns - start_ns)"
-        "   FILTER (contains(name, 'Synchronize')) AS busy_ns"
-        " FROM host_ops WHERE kind IN ('runtime', 'driver') GROUP BY rank"
-    )["busy_ns"]
-    step = run.fixes()["step_ns"].iloc[0]
-    late = found[found["rule"] == "straggler"]
-    assert [list(ranks) for ranks in late["ranks"]] == [[0], [6]]
-    # each is waited for by more than 130 ms in all, by turns
-    assert late["bound_ns"].min() > 130_000_000
-    assert 0 < late["cost_ns"].max() < step - busy.min() < 40_000_000
-    # without the waits for rank 6 alone the replayed step is 146 ns longer, which is no gain
-    assert late["cost_ns"].min() == 0
-
-
-@nightly
 def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> None:
     found = run.findings(replay_ops=100)
     costs = found.dropna(subset=["cost_ns"])
@@ -230,17 +117,3 @@ def test_a_run_too_large_has_bounds_and_says_how_to_ask(run: traceweave.Run) -> 
     assert pd.isna(row["step_ns"])
     [line] = [r for r in run.health(replay_ops=100).to_dict("records") if r["answer"] == "fix 1"]
     assert (line["verdict"], line["proof"]) == ("not replayed: see fixes", "fixes")
-
-
-@nightly
-def test_a_stall_and_the_other_steps_are_fixed_apart(recorded: Recorded) -> None:
-    """Step 5 waits for one batch; the other steps wait a little in the loader too."""
-    run = recorded("dataloader_late_once")
-    found = run.findings().set_index("rule")
-    fixes = run.fixes()
-    assert found.loc["one_off_stall", "scenario"] == "step=5 kind=data_loading while=idle times=0"
-    assert found.loc["data_bound", "scenario"] == "step=3,4,6 kind=data_loading while=idle times=0"
-    assert fixes["rule"].tolist()[1:] == ["one_off_stall", "data_bound"]
-    # nothing is gained twice
-    alone = fixes["alone_ns"].iloc[1:].sum()
-    assert fixes["together_ns"].iloc[-1] == pytest.approx(alone, rel=0.001)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.analyses.builders import Builder, found_by, rows, unchanging
-from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.tables import empty_database
 from traceweave.cli import layout
@@ -182,10 +181,3 @@ def test_it_fits_the_page(answers: list[dict[str, Any]]) -> None:
     assert not any("…" in line for line in lines)
     # but for a title that names both ranks
     assert len(lines) <= 3 + len(answers)
-
-
-@nightly
-def test_idle_time_without_a_gpu_lacks_no_launch(recorded: Recorded) -> None:
-    health = recorded("idle_by_turns_gloo").health().set_index("answer")
-    assert round(health.loc["idle: unknown", "value"]) == 54
-    assert health.loc["idle: unknown", "verdict"] == "no operator, no communication runs"

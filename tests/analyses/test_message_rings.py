@@ -7,7 +7,6 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, rows
-from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.sources.test_batched_messages import BEGINS, RANKS, ingest_ring
 
@@ -33,30 +32,6 @@ def test_a_group_says_so_or_its_messages_do(
     assert groups[groups.name.notna()].role.tolist() == [role]
     assert calls[calls.op != "unknown"].is_staged.unique().tolist() == [staged]
     assert staged or "pipeline_wait" not in rules
-
-
-def test_a_ring_of_two_is_no_pipeline(recorded: Recorded) -> None:
-    """What was wrong: each of two ranks sends to the only other, as stages do. Replay, too, shares
-    work only within a stage."""
-    run = recorded("ring_gloo")
-    assert run.analyze("pipeline").empty
-    assert not run.analyze("exposed_comm").is_staged.any()
-    gains = run.what_if("rank=0 kind=compute like=median", "kind=compute like=mean").gain_ns
-    assert gains[1] > 0
-
-
-def test_ranks_that_know_only_a_server_are_no_stages(recorded: Recorded) -> None:
-    """What was wrong: 'stages of the pipeline wait for each other', and more micro-batches were
-    advised, where two ranks wait for a third that works on what they sent."""
-    run = recorded("server_gloo")
-    assert run.analyze("pipeline").empty
-    assert run.analyze("groups").used_for.isna().all()
-    assert not run.analyze("exposed_comm").is_staged.any()
-    found = run.findings()
-    assert "pipeline_wait" not in found.rule.tolist()
-    assert found.title[0] == "Rank 0 computes longer, and 2 ranks wait for it"
-    assert "Rank 0 keeps 2 ranks waiting 117 ms per step" in found.evidence[0]
-    assert "Rank 0 is in 'server_update' for 114 ms in every step" in found.evidence[0]
 
 
 @pytest.mark.parametrize("told", [0, 1, 2])

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.analyses.builders import Builder, rows
-from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 
 MS = 1_000_000
@@ -116,21 +115,42 @@ def test_the_rank_that_ranks_wait_for_most_is_meant_unless_one_is_named(build: B
     assert {row["rank"] for row in rows(build.con, "rank_difference")} == {1}
 
 
+# what was wrong: "Rank 1 runs gemm_128 once, 12.0 ms; most others do not", and of the others theirs
+def test_what_ranks_run_other_kernels_for_is_compared_by_its_operator(build: Builder) -> None:
+    """Autotuning gives rank 1 another product; what rank 2 alone calls keeps its kernels' names,
+    also of one that runs in products too.
+    """
+    for rank, (product, ms) in enumerate([("gemm_64", 10), ("gemm_128", 12), ("gemm_64", 10)]):
+        build.rank(rank)
+        for step in range(2):
+            _step(build, rank, step)
+            at = step * 100 * MS
+            for op, kernel, length in [
+                ("aten::mm", product, ms),
+                ("aten::mm", "gemm_32", 4),
+                *([("aten::sort", "radix", 7), ("aten::topk", "gemm_64", 3)] if rank == 2 else []),
+            ]:
+                called = build.host(rank, (at, at + MS), op, step=step)
+                launch = build.launch(rank, (at, at + MS), step=step, parent_id=called)
+                build.gpu(rank, (at, at + length * MS), name=kernel, step=step, launch=launch)
+                at += length * MS
+    said = {
+        rank: [
+            (row["kind"], row["name"], row["time_ns"] / MS, row["others_ns"] / MS)
+            for row in rows(build.con, "rank_difference", rank=rank)
+            if row["kind"] in ("kernel", "operator")
+        ]
+        for rank in range(3)
+    }
+    assert said == {
+        0: [],
+        1: [("operator", "aten::mm", 16, 14)],
+        2: [("kernel", "radix", 7, 0), ("kernel", "gemm_64", 3, 0)],
+    }
+
+
 @nightly
 def test_one_rank_has_nobody_beside_it(build: Builder) -> None:
     build.rank(0)
     _step(build, 0, 0, work=(10,))
     assert rows(build.con, "rank_difference", rank=0) == []
-
-
-@nightly
-def test_the_range_of_a_real_straggler_is_named(recorded: Recorded) -> None:
-    run = recorded("kineto/torchrec_a2a")
-    found = run.rank_difference().query("kind == 'range'")
-    [straggler] = run.findings().query("rule == 'straggler'")["evidence"]
-    assert found.iloc[0]["name"] == "# running sparse arch"
-    assert found.iloc[0]["time_ns"] == pytest.approx(1010 * MS, rel=0.01)
-    assert straggler.endswith(
-        "Rank 2 is in '# running sparse arch' for 1.01 s in every step; the others 42.6 ms at the"
-        " median"
-    )

@@ -42,37 +42,6 @@ def test_a_graph_by_hand_is_explained_but_for_its_launches(empty_run: Connection
     assert all("launching calls are missing" in r["note"] for r in found)
 
 
-def test_members_that_were_not_recorded_are_named(recorded: Recorded) -> None:
-    run = recorded("kineto/ep_moe_b200_seq")
-    (note,) = run.replay_quality()["note"]
-    assert "record every rank" in note
-    assert "enable_cuda_sync_events" in note
-    whole = recorded("kineto/megatron_tp8").replay_quality()
-    assert (whole["incomplete"] == 0).all()
-    assert (whole["explained"] > 0.94).all()
-    assert not whole["note"].str.contains("record every rank").any()
-
-
-@nightly
-def test_what_the_profiler_recorded_is_not_inferred(recorded: Recorded) -> None:
-    run = recorded("kineto/cuda_sync")
-    (row,) = run.replay_quality().to_dict("records")
-    assert (row["stream_waits"], row["inferred_waits"]) == (1, 0)
-    assert row["host_waits"] == 1
-
-
-@nightly
-def test_a_device_clock_that_is_ahead_of_the_host_drops_no_launch(recorded: Recorded) -> None:
-    """On two of its ranks ops begin up to 79 us before the calls that launched them."""
-    run = recorded("kineto/torchrec_4")
-    found = run.replay_quality()
-    early = run.sql("SELECT count(*) AS n FROM gpu_ops WHERE launch_start_ns > start_ns + 20000")
-    assert early["n"][0] == 218
-    assert not found["dropped_kinds"].str.contains("launch").any()
-    assert (found["explained"] > 0.98).all()
-    assert (found["path_unexplained"] < 0.01).all()
-
-
 @nightly
 def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     recorded: Recorded,
@@ -89,15 +58,3 @@ def test_what_was_launched_or_began_before_the_recording_asks_for_no_switch(
     advice = load_worth(run.con).advice
     assert len(advice) == 2
     assert advice[1].endswith("record the same steps on every rank")
-
-
-@nightly
-def test_no_recording_adds_what_was_recorded_and_not_matched(recorded: Recorded) -> None:
-    """All ranks recorded the same steps: what was wrong is that this was asked for."""
-    run = recorded("pipeline_1f1b")
-    found = run.replay_quality()
-    assert not run.issues().empty
-    short = found[found["incomplete"] > 0]
-    assert len(short) > 2
-    wanted = "collectives could not be matched over the ranks: issues says why"
-    assert set(short["note"]) == {wanted}

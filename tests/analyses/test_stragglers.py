@@ -130,18 +130,6 @@ def test_stragglers(empty_run: duckdb.DuckDBPyConnection, case: Case) -> None:
     check(Run(empty_run), case, _ask, **globals())
 
 
-@nightly
-def test_a_real_rank_that_launches_late_is_not_blamed_for_its_compute(recorded: Recorded) -> None:
-    # rank 2 launches six collectives 15 to 19 ms after the others; each begins within 0.9 ms then
-    run = recorded("kineto/torchrec_4")
-    worst = run.stragglers().iloc[0]
-    launch = run.what_if("rank=2 kind=launch like=median")
-    compute = run.what_if("rank=2 kind=compute like=median")
-    assert worst["rank"] == 2
-    assert (worst["cause"], worst["cause_detail"]) == ("host_bound", "launch_bound")
-    assert launch["gain_ns"][0] > 10_000_000 > 100 * compute["gain_ns"][0]
-
-
 def _late_in_steps(build: Builder, late_ns: Sequence[int]) -> dict[int, float]:
     """Return the chance of two ranks: rank 1 comes so much later in each step, rank 0 if less."""
     build.ranks(2)
@@ -197,18 +185,3 @@ def test_no_rank_waits_longer_than_its_steps_last(recorded: Recorded, name: str)
     both = ranks.merge(steps, on=["rank", "step"], how="left")
     assert (both["waited_ns"] <= both["length_ns"]).all()
     assert both["waited_ns"].sum() == both["origin_wait_ns"].sum()
-
-
-def test_waiting_for_a_sleeping_rank_is_that_of_its_files(recorded: Recorded) -> None:
-    # from the files and the clocks' offsets: of the k-th gloo call of each rank that begins more
-    # than the resolution apart, moment by moment, who waits in the first of its calls, and who is
-    # missing there
-    ranks = recorded("ddp_gloo_straggler").stragglers().set_index("rank").sort_index()
-    assert [round(ns / 1e6, 1) for ns in ranks["waited_ns"]] == [193.4, 191.8, 0.0, 197.5]
-    assert [round(ns / 1e6, 1) for ns in ranks["origin_wait_ns"]] == [12.1, 8.3, 555.7, 6.6]
-
-
-def test_a_rank_that_began_to_record_late_is_not_waited_for(recorded: Recorded) -> None:
-    # rank 0 waits 275 ms in step 3, which the recording's verdict leaves out
-    ranks = recorded("uneven_start_gloo").stragglers()
-    assert ranks["waited_ns"].tolist() == ranks["origin_wait_ns"].tolist() == [0, 0]

@@ -1,12 +1,9 @@
 from typing import Any
 
 import duckdb
-import pytest
 from duckdb import DuckDBPyConnection as Connection
 
 from tests.analyses.builders import Builder, check, rows
-from tests.conftest import Recorded
-from tests.marks import nightly
 from tests.told import Case, told
 
 US = 1000
@@ -41,21 +38,3 @@ def _ask(con: Connection, name: str) -> list[dict[str, Any]]:
 @told
 def test_tails(empty_run: duckdb.DuckDBPyConnection, case: Case) -> None:
     check(Run(empty_run), case, _ask, **globals())
-
-
-@pytest.mark.parametrize(
-    ("name", "rank", "cause"),
-    # INDEX: rank 3 computes longer; rank 2 is 1,010 ms per step in a range of its host
-    [("cases/moe", 3, "compute"), ("kineto/torchrec_a2a", 2, "host_bound")],
-)
-@nightly
-def test_known_late_ranks_are_behind_the_tails(
-    recorded: Recorded, name: str, rank: int, cause: str
-) -> None:
-    found = recorded(name).tails()
-    row = found[found["op"] == "all_to_all"].iloc[0]
-    assert (row["tail_is"], row["tail_rank"], row["tail_rank_cause"]) == (
-        *("late arrival", rank, cause),
-    )
-    assert row["tail_recurs"]
-    assert row["tail_is_share"] > 0.99

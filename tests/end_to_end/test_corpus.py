@@ -73,25 +73,6 @@ def test_no_analysis_breaks_the_identity(recorded: Recorded) -> None:
 
 
 @nightly
-def test_windows_that_begin_at_different_collectives_are_not_mixed_up(recorded: Recorded) -> None:
-    run = recorded("kineto/nanogpt_8xh100")
-    mixed = run.sql(
-        "SELECT collective_id FROM collectives WHERE collective_id IS NOT NULL"
-        " GROUP BY collective_id HAVING count(DISTINCT op) > 1 OR count(DISTINCT bytes) > 1"
-        " OR count(*) > count(DISTINCT rank)"
-    )
-    assert mixed.empty
-    # one host, one clock: a true match cannot end anywhere before it has started everywhere
-    impossible = run.sql(
-        "SELECT collective_id FROM collectives WHERE collective_id IS NOT NULL"
-        " GROUP BY collective_id HAVING min(start_local_ns + duration_ns) < max(start_local_ns)"
-    )
-    assert impossible.empty
-    full = run.sql("SELECT count(*) AS n FROM collective_instances WHERE complete")["n"][0]
-    assert full >= 70
-
-
-@nightly
 def test_two_runs_in_one_folder_are_refused_and_can_be_chosen(corpus: Path, tmp_path: Path) -> None:
     folder = corpus / "kineto" / "torchrec_two_runs_in_one_folder"
     with pytest.raises(InputError, match="--run"):

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import traceweave
-from tests.conftest import Recorded
 from tests.marks import at_once, nightly
 
 DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
@@ -89,16 +88,3 @@ def test_idle_time_is_cut_where_launches_return(
         not_known=gaps["duration_ns"].where(unknown, 0),
     ).groupby("rank")[["host", "device_part", "not_known"]]
     assert sorted(map(tuple, sums.sum().to_numpy().tolist())) == want
-
-
-@nightly
-def test_a_gpu_that_another_process_has_is_not_the_hosts_fault(recorded: Recorded) -> None:
-    # INDEX of the corpus: of rank 0's 59.9 ms idle only 7.0 lie before or inside launching calls
-    run = recorded("kineto/megatron_tp2")
-    idle = run.idle_causes(window="span", min_gap_ns=1)
-    window = run.breakdown(window="span").set_index("rank")
-    mine = idle[idle["rank"] == 0].set_index("cause")["idle_ns"]
-    assert round(mine.sum() / 1e6, 1) == 59.9 == round(window.loc[0, "idle_ns"] / 1e6, 1)
-    host = mine[~mine.index.isin(["kernel_delay", "device_delay"])]
-    assert round(host.sum() / 1e6, 1) == 7.0
-    assert round(mine["device_delay"] / 1e6, 1) == 52.7

@@ -23,42 +23,6 @@ def test_recorded_backtraces_do_not_double_a_launch(
     )
 
 
-def test_launches_are_those_of_hta(recorded: Recorded) -> None:
-    """What get_cuda_kernel_launch_stats of HTA 0.5.0 says of rank 0, which knows four calls."""
-    sums = dict.fromkeys(
-        ("count", "call_total_ns", "op_total_ns", "queue_total_ns"), 0
-    ) | dict.fromkeys(("slow_calls", "late_ops", "short_ops"), 0)
-    four = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}
-    for row in rows(recorded("kineto/megatron_tp8"), "launches"):
-        if row["rank"] == 0 and row["call"] in four:
-            for column in sums:
-                sums[column] += row[column]
-    assert sums == {
-        "count": 657, "call_total_ns": 33_856_000, "op_total_ns": 361_935_000,
-        "queue_total_ns": 2_606_836_000, "slow_calls": 4, "late_ops": 510, "short_ops": 120,
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "want"),
-    [
-        ("megatron_tp8", {7: (693, 34), 24: (84, 4)}),
-        ("hta_pair_nccl2", {7: (3753, 10), 40: (21, 1)}),
-    ],
-)
-def test_queues_are_as_long_as_hta_says(
-    recorded: Recorded, name: str, want: dict[int, tuple[int, int]]
-) -> None:
-    """What get_queue_length_summary of HTA 0.5.0 says of rank 0: the longest queue per stream.
-
-    Of the second trace it leaves out the last step, hence the launches; the longest stays."""
-    queues = rows(recorded(f"kineto/{name}"), "queue_depth")
-    ours = {
-        row["stream"]: (row["launches"], row["depth_max"]) for row in queues if row["rank"] == 0
-    }
-    assert ours == want
-
-
 @first_at_once()
 @pytest.mark.parametrize(
     ("name", "added_ns"), [("hta_pair_nccl2", 1500), ("ns_resolution", 2), ("ep_moe_b200_seq", 2)]

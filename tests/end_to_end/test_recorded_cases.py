@@ -4,14 +4,10 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import traceweave
 from tests.conftest import Recorded
 from tests.marks import nightly
 from tests.rewritten import unlisted
-
-MS = 1_000_000  # ns
 
 
 @nightly
@@ -55,30 +51,3 @@ def test_flight_recorder_dumps_help_where_groups_are_not_named(
     # it is late in one group because it waited for rank 1 in another
     assert late.loc[3, "cause"] == "other_group"
     assert late.loc[3, "cause_detail"].endswith("waiting for rank 1")
-
-
-@nightly
-def test_work_that_is_uneven_by_turns_is_imbalance_and_no_straggler(recorded: Recorded) -> None:
-    run = recorded("uneven_work_gloo")
-    work = run.pop()
-    assert (work["load_balance"] < 0.7).all()
-    assert work["busiest_rank"].tolist() == [1, 0, 1, 0]
-    rules = run.findings().set_index("rule")
-    assert "straggler" not in rules.index
-    found = rules.loc["imbalance"]
-    assert found["scenario"] == "step=3-6 kind=compute like=mean"
-    assert found["cost_is"] == "replayed"
-    assert found["cost_ns"] == pytest.approx(found["bound_ns"], rel=0.03)
-
-
-@nightly
-@pytest.mark.parametrize("name", ["dataloader_late_once", "recompile_once"])
-def test_the_one_long_step_is_named(recorded: Recorded, name: str) -> None:
-    run = recorded(name)
-    found = run.findings()
-    assert "step 5" in found.iloc[0]["title"].lower(), "and why: it waits for data, or compiles"
-    assert "unsteady_steps" not in set(found["rule"])
-    lengths = run.sql("SELECT step, duration_ns FROM steps ORDER BY step").set_index("step")
-    others = lengths.drop(5)["duration_ns"]
-    assert lengths.loc[5, "duration_ns"] > others.max() + 100 * MS
-    assert others.max() < 2.5 * others.min()

@@ -1,19 +1,14 @@
-from dataclasses import replace
-
-import pytest
 from duckdb import DuckDBPyConnection as Connection
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.collective_calls import add_call, add_rank, matched
-from tests.marks import at_once, examples, first_at_once, nightly
+from tests.marks import examples
 from tests.traffic import woven
 from traceweave.weave import weave
 from traceweave_simulator.traffic import simulate_traffic
-from traceweave_simulator.traffic_jobs import DDP, TP_DP, UNIFORM, Job, Op, pipeline
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, UNIFORM, Job, Op
 from traceweave_simulator.traffic_tables import (
-    outside_bounds,
-    split_instances,
     store_traffic,
     wrong_matches,
 )
@@ -46,45 +41,6 @@ def test_weaving_twice_gives_the_same_tables(empty_run: Connection) -> None:
     first = [empty_run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in tables]
     weave(empty_run)
     assert [empty_run.sql(f"FROM {name} ORDER BY ALL").fetchall() for name in tables] == first
-
-
-@pytest.mark.parametrize("program", at_once([TP_DP, DDP], TP_DP), ids=["tp and dp", "ddp"])
-@first_at_once()
-@pytest.mark.parametrize("lost", [0.01, 0.0])
-def test_cut_windows_and_lost_events_are_repaired(
-    empty_run: Connection, program: tuple[Op, ...], lost: float
-) -> None:
-    run = simulate_traffic(Job(program=program, with_seq=False, cut=7, lost=lost))
-    store_traffic(empty_run, run)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
-    assert split_instances(empty_run, run) == 0
-    assert sum(summary.matched.values()) > 0.97 * summary.calls
-
-
-@pytest.mark.parametrize(
-    "program", [pytest.param(DDP, id="ddp"), pytest.param(pipeline(4), id="pp", marks=nightly)]
-)
-def test_calls_lost_from_long_steps_are_repaired(program: tuple[Op, ...]) -> None:
-    """Steps of some 2 s: between few calls clocks drift apart by hundreds of microseconds, so that
-    hardly two of them showed the same offset."""
-    job = Job(
-        hosts=4, per_host=4, steps=20, offset_s=0.8, drift_ppm=40, with_seq=False, with_hosts=True,
-        cut=10, lost=0.01, hiccup_us=150, end_jitter=5, gpu_us=2, seed=1,
-        program=tuple(replace(op, compute_us=300 * op.compute_us) for op in program),
-    )  # fmt: skip
-    with woven(job) as (con, run):
-        assert wrong_matches(con, run) == 0
-        assert outside_bounds(con, run) == []
-        found = con.execute("SELECT count(collective_id) / count(*) FROM base.matches").fetchall()
-        assert found[0][0] > 0.94
-
-
-def test_groups_nobody_names_are_not_taken_for_one(empty_run: Connection) -> None:
-    run = simulate_traffic(Job(program=TP_DP, with_seq=False, labels="stream"))
-    store_traffic(empty_run, run)
-    assert weave(empty_run).matched == {"order": 1600}
-    assert wrong_matches(empty_run, run) == 0
 
 
 @settings(max_examples=examples(18), deadline=None)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import traceweave
-from tests.conftest import Recorded
 from tests.marks import first_at_once, nightly
 from traceweave.matching.messages_by_order import NEVER, Side, _over, possible_shifts
 from traceweave.store.database import open_database
@@ -139,41 +138,6 @@ def test_messages_say_nothing_of_clocks_and_weaving_again_changes_nothing(
         assert con.execute(clocks).fetchall() == before[0]
 
 
-def test_what_is_inferred_stands_beside_what_the_trace_says(recorded: Recorded) -> None:
-    """A rank's file lists three groups of gloo and says of no call which is meant."""
-    run = recorded("messages_mesh_gloo")
-    stated = run.sql(
-        "SELECT count(*) AS calls, count(group_name) AS named, count(peer) AS peers"
-        " FROM base.collective_calls"
-    ).to_dict("records")
-    told = run.sql(
-        "SELECT op IN ('send', 'recv') AS is_message, inferred, count(*) AS calls"
-        " FROM collectives GROUP BY ALL ORDER BY ALL"
-    )
-    assert stated == [{"calls": 120, "named": 0, "peers": 0}]
-    assert told.to_dict("records") == [
-        {"is_message": False, "inferred": "group by worker thread", "calls": 24},
-        {"is_message": True, "inferred": "group, peer by order of messages", "calls": 42},
-        {
-            "is_message": True,
-            "inferred": "group, peer, duration_ns by order of messages",
-            "calls": 54,
-        },
-    ]
-
-
-# what was wrong: 62 ms of transfer per step, of a rank that waits for another one's compute, and 0
-# to gain from stages of equal length
-def test_messages_are_over_before_an_interleaved_rank_asks_for_them(recorded: Recorded) -> None:
-    """Of 291 ms rank 1 computes 249, 53 more than the mean; its twin without took 206 ms."""
-    run = recorded("interleaved_gloo")
-    found = run.findings().set_index("rule")
-    assert found.loc["unequal_stages", "cost_ns"] / 1e6 == pytest.approx(45, abs=2)
-    assert found.loc["communication_bound", "bound_ns"] < 15e6
-    [row] = run.what_if("rank=1 kind=compute times=0.66").to_dict("records")
-    assert row["predicted_step_ns"] / 1e6 == pytest.approx(206, abs=5)
-
-
 def test_who_waited_for_less_than_a_message_takes_found_it_there() -> None:
     """Both sides are there at 100, 200 and 300 us. The first was waited for, for 20 us; of the
     others who receives asks at 250, and waits for 5 us, and at 350, and waits for 30.
@@ -184,13 +148,6 @@ def test_who_waited_for_less_than_a_message_takes_found_it_there() -> None:
     received = replace(received, free=np.array([90, 250, 350]) * US)
     every = np.arange(3)
     assert (_over(sent, every, received, every) / US).tolist() == [120, 220, 380]
-
-
-@nightly
-def test_the_stage_that_sleeps_is_named(recorded: Recorded) -> None:
-    found = recorded("messages_mesh_gloo").analyze("findings")
-    named = found[found["rule"] == "straggler"]["ranks"].tolist()
-    assert [list(ranks) for ranks in named] == [[3]]
 
 
 def _side(rank: int, spans: list[tuple[float, float | None]], window: tuple[float, float]) -> Side:

@@ -1,7 +1,6 @@
 """Runs that two profilers recorded, in one window or in several."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -10,12 +9,11 @@ import pytest
 
 import traceweave
 from tests.marks import at_once, first_at_once
-from tests.traffic import woven
 from traceweave.weave import weave
 from traceweave_simulator import Config, simulate, write_kineto, write_nsys
 from traceweave_simulator.config import Parallelism
 from traceweave_simulator.traffic import simulate_traffic
-from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Labels, Op, pipeline
+from traceweave_simulator.traffic_jobs import DDP, TP_DP, Job, Op
 from traceweave_simulator.traffic_tables import clock_errors, store_traffic, wrong_matches
 
 
@@ -67,37 +65,3 @@ def test_several_windows_per_rank(
     assert wrong_matches(empty_run, run) == 0
     assert sum(summary.matched.values()) > 0.97 * summary.calls
     assert np.percentile(np.abs(clock_errors(empty_run, run)), 95) < 12
-
-
-@pytest.mark.parametrize(
-    "labels",
-    at_once([("named", "bare"), ("bare", "named", "named", "named")], ("named", "bare")),
-    ids=" ".join,
-)
-def test_stages_that_name_each_other_meet_those_whose_profiler_names_nobody(
-    labels: tuple[Labels, ...],
-) -> None:
-    """Only one side of each message says whom it goes to: a seventh of these calls was matched."""
-    program = tuple(replace(op, compute_us=8 * op.compute_us) for op in pipeline(4))
-    job = Job(
-        hosts=4, per_host=4, steps=20, program=program, labels=labels, offset_s=0.8, drift_ppm=40,
-        gpu_us=2, end_jitter=5, ring_bias=0, hiccup_us=150, lost=0.005, seed=1,
-    )  # fmt: skip
-    with woven(job) as (con, run):
-        assert wrong_matches(con, run) == 0
-        found = "SELECT count(collective_id) / count(*) FROM base.matches"
-        assert con.execute(found).fetchall()[0][0] > 0.9
-        assert np.percentile(np.abs(clock_errors(con, run)), 95) < 10
-
-
-def test_stages_without_labels_are_not_joined_past_those_that_have_them() -> None:
-    """Hosts 1 and 3 name nobody, host 2 between them does: its calls were left out, and ranks 6 and
-    14 were joined, 16 wrong instances."""
-    job = Job(
-        hosts=4, per_host=4, steps=6, program=pipeline(4), labels=("named", "bare"),
-        offset_s=0.001, drift_ppm=20, gpu_us=2, end_jitter=0.5, ring_wave=28, ring_bias=10,
-        compute_noise=0.01, hiccup_us=150, transfer_noise=0.02, lost=0.005, jump_us=1000,
-        wander_apart_us=100, seed=9023,
-    )  # fmt: skip
-    with woven(job) as (con, run):
-        assert wrong_matches(con, run) == 0

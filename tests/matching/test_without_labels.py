@@ -22,14 +22,6 @@ from traceweave.matching.strands import Strand, strands_of
 from traceweave.matching.ties import LEAST, Bundle, own_calls, weigh
 from traceweave.store.empty import create_tables
 from traceweave.weave import weave
-from traceweave_simulator.traffic import Traffic, groups_of, simulate_traffic
-from traceweave_simulator.traffic_jobs import TP_DP, TP_DP_ALIKE, Job, Op, pipeline, pipeline_dp
-from traceweave_simulator.traffic_tables import (
-    outside_bounds,
-    split_instances,
-    store_traffic,
-    wrong_matches,
-)
 
 Connection = duckdb.DuckDBPyConnection
 DatabaseOf = Callable[..., Path]
@@ -59,10 +51,6 @@ def instances(con: Connection) -> list[tuple[int, ...]]:
         " WHERE collective_id IS NOT NULL GROUP BY collective_id"
     ).fetchall()
     return sorted(tuple(calls) for (calls,) in rows)
-
-
-def slower(program: tuple[Op, ...]) -> tuple[Op, ...]:
-    return tuple(replace(op, compute_us=8 * op.compute_us) for op in program)
 
 
 @pytest.mark.parametrize(
@@ -191,158 +179,6 @@ def add_run(con: Connection, database: Path, first_rank: int, start_ns: int) -> 
     con.execute("DETACH added")
 
 
-def woven(con: Connection, job: Job) -> tuple[Traffic, float]:
-    """Simulate and weave a job of which no call may be matched wrongly; with the share that was."""
-    run = simulate_traffic(job)
-    store_traffic(con, run)
-    summary = weave(con)
-    assert wrong_matches(con, run) == 0
-    return run, sum(summary.matched.values()) / summary.calls
-
-
-# what was wrong: without labels all were one group of the world, so the tensor parallel calls of
-# one host were joined with those of another, and sends to one stage with receives of another
-@first_at_once()
-@pytest.mark.parametrize(
-    ("program", "kinds"),
-    [
-        (TP_DP, ("tp", "dp")),
-        (TP_DP_ALIKE, ("tp", "dp")),
-        (pipeline_dp(4), ("tp", "pp0", "pp1", "pp2")),
-    ],
-    ids=["tp x dp", "tp x dp, all calls alike", "pp x dp"],
-)
-@pytest.mark.parametrize("labels", at_once(["old", "bare"], "bare"))
-def test_simulated_groups_are_found_and_none_is_made_up(
-    empty_run: Connection, program: tuple[Op, ...], kinds: tuple[str, ...], labels: str
-) -> None:
-    job = Job(
-        hosts=4, per_host=4, steps=40, program=slower(program), labels=labels,  # type: ignore[arg-type]
-        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
-    )  # fmt: skip
-    run, matched = woven(empty_run, job)
-    assert matched > 0.99
-    assert split_instances(empty_run, run) == 0
-    assert len(outside_bounds(empty_run, run)) == 0
-    true = {tuple(sorted(ranks)) for kind in kinds for ranks in groups_of(job, kind).tolist()}
-    found = empty_run.execute("SELECT ranks FROM groups WHERE membership LIKE 'inferred%'")
-    assert {tuple(ranks) for (ranks,) in found.fetchall()} == true
-
-
-def in_step(stages: int) -> tuple[Op, ...]:
-    """A pipeline whose ranks of one stage end every part of it with a collective of their own."""
-    together = Op("tp", "all_reduce", 33_554_432, 190.0, 300.0)
-    messages = [op for op in pipeline(stages) if op.group.startswith("pp")]
-    return tuple(one for op in messages for one in (together, replace(op, compute_us=0.0)))
-
-
-def synchronous(*kinds: str) -> tuple[Op, ...]:
-    return tuple(Op(kind, "all_reduce", 8, 22.0, 300.0, synchronous=True) for kind in kinds)
-
-
-# what was wrong: all calls of the stream were one group, 16 to 39 of 20 foreign ones in every run
-# joined with calls of the groups beside theirs
-@first_at_once()
-@pytest.mark.parametrize(
-    ("kinds", "least"),
-    [
-        (("dp",) * 9 + ("tp",), 0.8),
-        (("world",) * 19 + ("dp",), 0.85),
-        (("world",) * 14 + ("tp",), 0.95),
-    ],
-    ids=["tp among dp", "dp among world", "tp among world"],
-)
-def test_rare_calls_of_another_group_on_one_stream_are_not_joined(
-    empty_run: Connection, kinds: tuple[str, ...], least: float
-) -> None:
-    job = Job(
-        hosts=4, per_host=2, steps=20, program=synchronous(*kinds), labels="bare",
-        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150,
-    )  # fmt: skip
-    run, matched = woven(empty_run, job)
-    assert matched > least
-    assert split_instances(empty_run, run) == 0
-
-
-# what was wrong: a call of half of the ranks that some of them lacked said nothing, and was joined
-# with that of the others; calls of all ranks that were left over became calls of both halves
-@nightly
-@pytest.mark.parametrize("seed", [0, 1])
-def test_calls_of_two_halves_are_neither_joined_nor_those_of_all_divided(
-    empty_run: Connection, seed: int
-) -> None:
-    program = slower(synchronous(*("world",) * 19, "dp"))
-    job = Job(
-        hosts=4, per_host=2, steps=20, program=program, labels="bare", offset_s=0.8,
-        drift_ppm=40, end_jitter=5, hiccup_us=150, seed=seed,
-    )  # fmt: skip
-    run, matched = woven(empty_run, job)
-    assert matched > 0.88
-    assert split_instances(empty_run, run) == 0
-
-
-def test_a_call_that_order_contradicts_is_no_partner_however_near_it_ends(
-    empty_run: Connection,
-) -> None:
-    # one all-reduce of a pair was joined with the one before: their hosts' clocks had stepped
-    job = Job(
-        hosts=2, per_host=2, steps=40, program=TP_DP_ALIKE, labels=("named", "bare"),
-        offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, step_apart_us=300,
-        with_hosts=True, seed=1,
-    )  # fmt: skip
-    woven(empty_run, job)
-
-
-# what was wrong: a send and a receive whose other sides were not recorded met by chance, 6 times in
-# 9 such jobs
-@nightly
-def test_messages_come_in_turn(empty_run: Connection) -> None:
-    job = Job(
-        hosts=4, per_host=4, steps=20, program=pipeline(4), labels="stream", cut=5, lost=0.01,
-        offset_s=0.8, drift_ppm=40, gpu_us=2, end_jitter=5, hiccup_us=500, compute_noise=0.01,
-        stream_per_pair=True,
-    )  # fmt: skip
-    _, matched = woven(empty_run, job)
-    assert matched > 0.7
-
-
-def fused(con: Connection, job: Job) -> Traffic:
-    """Simulate a job whose messages are kernels that say no more than that they send and
-    receive."""
-    run = simulate_traffic(job)
-    store_traffic(con, run)
-    con.execute("UPDATE base.collective_calls SET op = 'unknown' WHERE op IN ('send', 'recv')")
-    return run
-
-
-# what was wrong: matched as messages, they were refused as collectives in the next round, and with
-# them went all that ties the hosts
-@nightly
-def test_messages_of_both_directions_in_one_kernel_stay_matched(empty_run: Connection) -> None:
-    job = Job(
-        hosts=4, per_host=4, steps=40, program=slower(pipeline_dp(4)), labels="bare",
-        offset_s=0.8, drift_ppm=40, end_jitter=5, hiccup_us=150, with_hosts=True,
-    )  # fmt: skip
-    run = fused(empty_run, job)
-    summary = weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
-    assert sum(summary.matched.values()) > 0.9 * summary.calls
-    assert summary.clocks.get("wall clock", 0) == 0
-
-
-# what was wrong: replicas that have just been in one collective begin and end their messages
-# together, and these were taken for one collective more
-@nightly
-def test_messages_of_ranks_in_step_are_not_one_collective(empty_run: Connection) -> None:
-    job = Job(
-        hosts=4, per_host=2, steps=40, program=in_step(4), labels="bare", offset_s=0.8,
-        drift_ppm=40, end_jitter=5, with_hosts=True, compute_noise=0.02,
-    )  # fmt: skip
-    run = fused(empty_run, job)
-    weave(empty_run)
-    assert wrong_matches(empty_run, run) == 0
-
-
 def test_a_call_is_proven_with_its_like() -> None:
     # every fifth call of 60 says nothing: it may be of another group; one that comes alone is not
     says, place = np.full(60, 5.0), np.arange(60)
@@ -364,12 +200,6 @@ def test_what_is_left_of_a_stream_is_proven_with_its_like() -> None:
     # every 20th call of a stream is left over, and two that came alone
     place = np.sort(np.r_[np.arange(19, 200, 20), 93, 148])
     assert (own_calls(np.full(len(place), 5.0), place) == (place % 20 == 19)).all()
-
-
-def test_what_nobody_waits_for_proves_nothing(empty_run: Connection) -> None:
-    # every rank arrives at the same moment: one group of 8, or two of 4 in step
-    still = Job(program=(Op("tp", "all_reduce", 8, 100.0),), labels="bare", compute_noise=0.0)
-    woven(empty_run, replace(still, steps=30))
 
 
 def side_by_side(groups: list[int], seed: int = 0) -> Bundle:
@@ -518,30 +348,3 @@ def test_sets_that_may_be_one_say_so_in_whichever_turn_they_were_proven(together
         ([0, 1], not together),
         ([2, 3], not together),
     ]
-
-
-HSDP_ON_ONE_STREAM = tuple(
-    Op(group, op, size, transfer, compute, synchronous=True)
-    for group, op, size, transfer, compute in (
-        ("tp", "all_gather", 77_266_944, 220.0, 600.0),
-        ("tp", "all_gather", 77_266_944, 220.0, 700.0),
-        ("tp", "reduce_scatter", 77_266_944, 260.0, 900.0),
-        ("dp", "all_reduce", 9_000_000, 130.0, 100.0),
-        ("tp", "reduce_scatter", 77_266_944, 260.0, 700.0),
-        ("dp", "all_reduce", 9_000_000, 130.0, 100.0),
-    )
-)
-
-
-# what was wrong: of 80 all-reduces across hosts a few were matched inside them, 17 and 11 instances
-@pytest.mark.parametrize("seed", at_once([0, 1], 0))
-def test_few_calls_of_a_sort_are_not_of_the_group_that_the_others_are_of(
-    empty_run: Connection, seed: int
-) -> None:
-    job = Job(
-        hosts=4, per_host=2, steps=40, program=HSDP_ON_ONE_STREAM, offset_s=0, drift_ppm=40,
-        gpu_us=2, end_jitter=20, ring_bias=10, hiccup_us=500, transfer_noise=0.02, labels="bare",
-        with_hosts=True, lost=0.01, jump_us=1000, wander_apart_us=100, seed=seed,
-    )  # fmt: skip
-    _, matched = woven(empty_run, job)
-    assert matched > 0.7

@@ -9,6 +9,7 @@ from traceweave.matching.outcome import ALONE as ALONE
 from traceweave.matching.outcome import COALESCED as COALESCED
 from traceweave.matching.outcome import DISAGREE as DISAGREE
 from traceweave.matching.outcome import NO_PEER as NO_PEER
+from traceweave.matching.outcome import NO_SEQ as NO_SEQ
 from traceweave.matching.outcome import ONE_SIDE as ONE_SIDE
 from traceweave.weave import weave
 

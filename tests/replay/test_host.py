@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import duckdb
-import pytest
 
 from tests.analyses.builders import Builder, Span
-from tests.conftest import Recorded
-from tests.marks import nightly
 from tests.replay.by_hand import check_replay
 from tests.told import Case, told
 from traceweave.analyses import Parameter, find
 from traceweave.replay.device import DEPTH
-from traceweave.replay.model import Model
 
 MS = 1_000_000
 LOADER = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
@@ -102,44 +98,3 @@ def test_a_queue_is_as_deep_for_replay_as_for_the_analysis() -> None:
     assert find("queue_depth").parameters[0] == Parameter(
         "queue_limit", "BIGINT", DEPTH, "a queue that holds this many launches is full"
     )
-
-
-@nightly
-def test_where_queues_are_full_the_gpu_is_the_bottleneck(recorded: Recorded) -> None:
-    """Compute runs for 97.5% of steps of 96.0 ms; the host, whose calls find 1,021 launches,
-    is held up for 252.6 ms of the five of them."""
-    run = recorded("kineto/ns_resolution")
-    (half,) = Model(run.con).answers(["kind=compute times=0.5"])
-    (row,) = run.stream_analysis("queue_depth").read_all().to_pylist()
-    assert half.gain_ns == pytest.approx(0.975 * 96.0 * MS / 2, rel=0.01)
-    assert row["blocked_ns"] == pytest.approx(252.6 * MS, rel=1e-3)
-
-
-# what was wrong: 3 us, 0.3 ms and nothing
-@nightly
-@pytest.mark.parametrize(
-    ("run", "times", "gain"),
-    [
-        # 1,000 kernels of 2,066.6 us, each copied from; all launching calls take 4.8 ms
-        ("jacobi__2023.4.sqlite", 0.5, 1_033),
-        # kernels of 26.2 ms per step of 41.2
-        ("power_iteration__2025.3.sqlite", 0.5, 13.1),
-        # kernels of 28.15 ms per step of 30.7; the loader, which is not much faster, has a thread
-        # of its own, 33 of whose copies return right after one of the 118 that hold up the other
-        ("ddp_4gpu_baseline__nersc.sqlite.gz", 0.9, 2.6),
-    ],
-)
-def test_what_waits_for_copies_gains_by_faster_kernels(
-    recorded: Recorded, run: str, times: float, gain: float
-) -> None:
-    (answer,) = Model(recorded(f"nsys/{run}").con).answers([f"kind=compute times={times}"])
-    assert answer.gain_ns / MS == pytest.approx(gain, rel=0.08)
-
-
-# what was wrong: 46.0 ms, since the message that ended last was taken for all that it waited for
-def test_a_thread_waits_for_each_message_that_it_asked_for(recorded: Recorded) -> None:
-    """Rank 1 of a ring takes 12 ms longer four times per step: 72.5 ms; 28.3 where it does not."""
-    (answer,) = Model(recorded("slow_in_ring_gloo").con).answers(
-        ["rank=1 kind=compute like=median"]
-    )
-    assert answer.predicted_step_ns / MS == pytest.approx(28.3, rel=0.15)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.analyses.builders import Builder
-from tests.conftest import Recorded
-from tests.marks import first_at_once, nightly
+from tests.marks import first_at_once
 from tests.replay.by_hand import US
 from traceweave.replay.buckets import _before
 from traceweave.replay.device import order
@@ -19,33 +18,6 @@ from traceweave.replay.graph import graph_of
 from traceweave.replay.nodes import FAR, Edge
 from traceweave.replay.rows import COPIES
 from traceweave.replay.streams import Streams
-
-
-@nightly
-@pytest.mark.parametrize(
-    ("trace", "scenario", "real_ms"),
-    [
-        ("pageable_copy_nccl", "kind=copy name=*Pageable* times=0", 7.16),
-        ("host_pause_nccl", "rank=0 kind=launch like=median", 3.01),
-        # beside the same job in which rank 1 collects no garbage: 29.7 of 155.3 ms
-        ("host_stops_nccl", "rank=1 kind=launch like=median", 125.6),
-        # the job without the defect, recorded before and after it: 6.76 and 6.81 of 17.08 ms
-        ("late_loader_nccl", "step=6,10,14,18,22 kind=data_loading while=idle times=0", 10.29),
-        # beside the same job in which rank 2 does not sleep: 26.0 of 45.7 ms
-        ("slow_rank_nccl", "rank=2 kind=data_loading like=median", 19.7),
-        # the root of a reduce waits for rank 1: 6.82 and 7.09 of 13.3 ms without the defect
-        ("root_waits_nccl", "rank=1 kind=compute like=median", 6.3),
-        # 12 of its 20 kernels come before it scatters: 4.8 of 10.7 ms without them
-        ("root_scatters_nccl", "rank=0 kind=compute like=median", 5.9),
-    ],
-)
-def test_a_defect_that_is_mended_gains_what_was_predicted(
-    recorded: Recorded, trace: str, scenario: str, real_ms: float
-) -> None:
-    answer = recorded(trace).what_if(scenario).iloc[0]
-    known = answer["uncertainty_ns"] / 1e6
-    assert answer["gain_ns"] / 1e6 == pytest.approx(real_ms, abs=max(known, 0.2 * real_ms))
-    assert known < 0.2 * real_ms
 
 
 @first_at_once()

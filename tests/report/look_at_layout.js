@@ -11,7 +11,7 @@
     overflow: root.scrollWidth - root.clientWidth,
     cut: cut.map(id),
     lost: cut.filter((one) => !shown(one)).map(id),
-    labels: [...document.querySelectorAll("#table-findings tbody td")].map((cell) =>
+    labels: [...document.querySelectorAll("#table-fixes tbody td")].map((cell) =>
       getComputedStyle(cell, "::before").content.replaceAll('"', "")),
   };
 }

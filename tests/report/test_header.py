@@ -13,8 +13,8 @@ from tests.marks import at_once, nightly
 from tests.report.conftest import MakeReport
 from tests.report.handmade import RUNS
 from traceweave.analyses.catalog import rules
-from traceweave.report.cards import Card, Link
 from traceweave.report.header import Fact, facts, run_name
+from traceweave.report.page import Card, Link
 from traceweave.report.render import Report, build_report
 from traceweave.report.sections.budget import Budget
 from traceweave.report.sections.findings import Findings
@@ -87,10 +87,12 @@ def test_a_real_run_is_named_counted_and_its_straggler_found_on_the_timeline(
     assert _facts(report)["Recorded"] == "2026-11-20 23:07:51 UTC"
     assert (_facts(report)["Ranks"], _facts(report)["Steps"]) == ("4 of 4", "4 (steps 3-6)")
     card = report.verdict.cards[0]
-    assert card.title == "Rank 2 waits for data, and 3 ranks wait for it"
-    assert card.text.startswith("Rank 2 keeps 3 ranks waiting")
-    evidence, timeline, _ = card.links
-    assert evidence == Link("Evidence: Stragglers", "table-stragglers")
+    assert card.said.title == "Rank 2 waits for data, and 3 ranks wait for it"
+    assert card.said.evidence.startswith("Rank 2 keeps 3 ranks waiting")
+    evidence, timeline = card.links
+    assert evidence == Link(
+        "Evidence: Waiting for others, and tails of collectives", "table-stragglers"
+    )
     # of the longest step, where rank 3 waits 62 ms for rank 2
     assert '"step":1,"ranks":[2,3]' in timeline.place
 
@@ -114,7 +116,6 @@ def test_of_a_device_that_is_not_read_the_page_does_not_say_that_nothing_was_rec
 def test_evidence_is_on_the_page(report_of: MakeReport, name: str) -> None:
     report = report_of(**RUNS[name])
     ids = {name for section in report.sections for name in section.ids}
-    ids |= {name for s in report.sections for table in s.tables for name in table.ids}
     assert {link.anchor for link in _links(report.verdict.cards)} <= ids
 
 

@@ -15,11 +15,6 @@ from traceweave.report.sections.bandwidth import (
 )
 from traceweave.report.sections.kernels import kernels_in_words, kernels_section, load_kernels
 from traceweave.report.sections.memory import load_memory, memory_in_words, memory_section
-from traceweave.report.sections.stragglers import (
-    load_stragglers,
-    stragglers_in_words,
-    stragglers_section,
-)
 
 
 def test_kernels_by_time_with_their_share_and_the_slow_rank(shared_run: MakeRun) -> None:
@@ -197,17 +192,4 @@ def test_one_rank_has_no_bandwidth_and_the_reason_is_told(shared_run: MakeRun) -
     con = shared_run(ranks=1, steps=2, collectives=False)
     assert bandwidth_section(load_bandwidth(con, {}), 1).empty == (
         "No collective was recorded whose bandwidth could be measured."
-    )
-
-
-def test_the_straggler_is_named_with_its_cause(shared_run: MakeRun) -> None:
-    stragglers = load_stragglers(shared_run(ranks=4, steps=3))
-    # rank 3 computes 10 ms longer than the others, three times, and three ranks wait
-    assert stragglers.rows[0]["rank"] == 3
-    assert stragglers_in_words(stragglers) == (
-        "Most waiting is for rank 3: 90.0 ms over all ranks and steps, >99.9% of all waiting. On"
-        " its way it computes longer (gemm)."
-    )
-    assert stragglers_section(load_stragglers(shared_run(ranks=1, steps=1)), 1).empty == (
-        "Nobody can be called late: there is one rank only."
     )

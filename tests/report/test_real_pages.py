@@ -79,8 +79,8 @@ def test_every_table_can_be_seen_on_screens_of_any_width(
     assert seen[1920]["cut"] == []
     assert len(seen[1440]["cut"]) <= 3
     # on a telephone rows of sentences are lists, whose lines say what they are
-    assert "table-findings" not in seen[390]["cut"]
-    assert seen[390]["labels"][:3] == ["Severity", "Found", "Evidence"]
+    assert "table-fixes" not in seen[390]["cut"]
+    assert seen[390]["labels"][:3] == ["Fixed", "Step ms", "Adds ms"]
 
 
 @nightly

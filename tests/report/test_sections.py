@@ -189,7 +189,8 @@ def test_waiting_is_charged_to_the_rank_that_came_last(shared_run: MakeRun) -> N
     ]
     assert waits_in_words(collectives, 4) == (
         "The ranks wait most for rank 3: 90.0 ms, summed over the waiting ranks, >99.9% of all"
-        " waiting. It came last in 3 of 3 collectives where the clocks resolve that."
+        " waiting. It came last in 3 of 3 collectives where the clocks resolve that. On its way it"
+        " computes longer (gemm)."
     )
 
 
@@ -238,7 +239,7 @@ def test_two_that_come_last_together_are_both_not_last(make_run: MakeRun) -> Non
     assert waits_in_words(collectives, 4) == (
         "The ranks wait most for rank 3: 70.0 ms, summed over the waiting ranks, 87.5% of all"
         " waiting. It came last in 2 of 2 collectives where the clocks resolve that; rank 2 comes"
-        " next with 12.5% of the waiting."
+        " next with 12.5% of the waiting. On its way it computes longer (gemm)."
     )
     assert collectives_section(collectives, 4).notes[1] == (
         "12 calls on all ranks make up 3 collectives, all complete. In 1 the clocks do not"

@@ -53,6 +53,7 @@ def span(name: str) -> dict[str, Any]:
 
 LINES = lines(*(span(f"op{i}") for i in range(4)))
 HALF = LINES[: LINES.index(b"op2")]
+MANY = lines(*(span(f"op{i}") for i in range(40)))
 
 # what was done to the file: (bytes, outcome, events read, events stored)
 Row = tuple[str, bytes, str, int, int]
@@ -68,6 +69,8 @@ LAYOUT: list[Row] = [
     ("no comma", document(GOOD + b"\n" + GOOD), "fully", 2, 2),
     ("lines, no comma", LINES.replace(b"    },\n", b"    }\n", 2), "fully", 4, 4),
     ("a brace too many", document(GOOD, GOOD + b"}", GOOD), "partly", 4, 3),
+    ("lines, a brace too many", MANY.replace(b'"op7"', b'"op7"}'), "partly", 41, 39),
+    ("lines, a brace missing: two are one", MANY.replace(b"    },", b"    ,", 1), "partly", 39, 38),
     ("text after the end", document(GOOD) + b"\nKilled", "partly", 1, 1),
     ("two documents", document(GOOD) + document(GOOD), "partly", 1, 1),
     ("two event arrays", document(GOOD)[:-1] + b',"traceEvents":[' + GOOD + b"]}", "partly", 1, 1),

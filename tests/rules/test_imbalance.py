@@ -10,8 +10,9 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import only
-from tests.conftest import DatabaseOf
+from tests.conftest import DatabaseOf, Recorded
 from tests.rewritten import rewritten
+from traceweave.analyses import shared_rows
 
 
 # what was wrong: "Balance the work (sequence lengths, experts, shards)", of ranks that all run the
@@ -66,6 +67,15 @@ def test_calls_whose_inputs_are_not_recorded_are_not_known_to_be_equal(
 
     unknown = _imbalance(database_of(_uneven_work(fixtures, tmp_path / "traces", part)))
     assert unknown["title"].endswith("their compute is uneven")
+
+
+# what was wrong: "Balance the work", of ranks that run the same, as autograd took longer in turn
+# for what it does around operators, of which no inputs can be recorded
+def test_ranks_that_run_the_same_are_given_the_same(recorded: Recorded) -> None:
+    given = shared_rows(recorded("ddp_gloo_4ranks").con, "given_work").fetchdf()
+    in_steps = given.groupby("step")
+    assert (in_steps["given_ns"].max() - in_steps["given_ns"].min()).max() < 2e3
+    assert (in_steps["own_ns"].max() - in_steps["own_ns"].min()).min() > 1e6
 
 
 def _uneven_work(fixtures: Path, target: Path, change: Callable[[dict[str, Any]], None]) -> Path:

@@ -11,19 +11,11 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import Builder, found_by, only
-from tests.conftest import DatabaseOf, Recorded
+from tests.conftest import DatabaseOf
 from tests.rewritten import rewritten
 
 MS = 1_000_000
 GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
-
-
-def test_objects_are_known_by_the_bytes_that_follow_their_sizes(recorded: Recorded) -> None:
-    found = recorded("objects_gloo").findings()
-    [row] = found[found["title"] == "Each step exchanges Python objects"].to_dict("records")
-    assert row["rule"] == "read_sum"
-    assert row["evidence"].startswith("The host reads the result of all_gather (16 B) at once in")
-    assert row["advice"].startswith("Tensors of known sizes in place of objects (all_gather_object")
 
 
 # what was wrong: "Each step exchanges Python objects", of bytes that hold numbers, and their sizes
@@ -143,34 +135,3 @@ def test_only_what_is_read_in_every_step_is_claimed(empty_run: duckdb.DuckDBPyCo
     found = found_by(build.con, "communication_bound", "read_sum")
     assert found["read_sum"]["cost_ns"] == pytest.approx(2 * MS, rel=0.01)
     assert found["communication_bound"]["cost_ns"] == pytest.approx(10 * MS, rel=0.01)
-
-
-# what was wrong: "only 36 of 84 collective calls could be matched": the 4 bytes that rank 0 gets
-# from each rank and sends back are no messages of the job's own
-def test_a_monitored_barrier_is_a_barrier(recorded: Recorded) -> None:
-    """Rank 1 sleeps 20 ms before each."""
-    run = recorded("objects_gloo")
-    calls = run.sql(
-        "SELECT op, count(*) AS n, count(collective_id) AS matched FROM collectives"
-        " WHERE op NOT IN ('all_reduce', 'all_gather') GROUP BY op"
-    )
-    assert calls.to_numpy().tolist() == [["barrier", 8, 8]]
-    [[waited]] = run.sql(
-        "SELECT min(wait_ns) / 1e6 FROM collective_waits WHERE op = 'barrier' AND rank = 0"
-    ).to_numpy()
-    assert 17 < waited < 25
-
-
-# what was wrong: "Merge them: larger DDP buckets", of sums that a layer needs at once
-def test_statistics_in_the_forward_of_ddp_are_no_gradients(recorded: Recorded) -> None:
-    found = recorded("objects_gloo").findings().set_index("rule")
-    assert "small_collectives" not in found.index
-    assert found.loc["communication_bound", "title"].startswith("Each step has transfers that no")
-
-
-# what was wrong: a function that waits twice was counted three times
-def test_an_operator_that_waits_is_one_call(recorded: Recorded) -> None:
-    """Three layers call it, and each sum is waited for inside."""
-    found = recorded("objects_gloo").analyze("rank_difference", rank=0, min_share=0.0)
-    row = found.set_index("name").loc["Centred"]
-    assert (row["count_per_step"], row["others_count"]) == (3, 3)

@@ -20,7 +20,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, found_by
 from tests.cases import cases, tables
-from tests.conftest import MakeOnce, Recorded
+from tests.conftest import MakeOnce
 from tests.marks import at_once, nightly
 from tests.rewritten import unlisted
 from traceweave.analyses import rules
@@ -223,20 +223,6 @@ def test_what_is_pageable_in_nsys_is_replayed(corpus: Path, database_of: Databas
     assert 0 < row["cost_ns"] < row["bound_ns"]
 
 
-@nightly
-def test_a_cost_above_the_time_itself_says_why(recorded: Recorded) -> None:
-    rows = recorded("kineto/diff_control").stream_analysis("findings").read_all().to_pylist()
-    found = {row["rule"]: row for row in rows}
-    row = found["sync_bound"]
-    assert (row["bound_ns"], row["cost_ns"]) == (1_078_000, 11_771_166)
-    assert row["evidence"].endswith(". Without it a step is 11.8 ms shorter by replay")
-    # the gaps after the waits are times of the host too, and its scenario takes them away
-    assert found["launch_bound"]["evidence"].endswith(
-        ". Without it and what the host does after it waited for the GPU a step is 11.9 ms shorter"
-        " by replay"
-    )
-
-
 BY_HAND = {"slow_link", "long_tail", "fragmentation", "unequal_stages"}
 """Rules that test_findings.py and test_unequal_stages.py try on arithmetic by hand."""
 
@@ -245,18 +231,6 @@ def test_every_rule_is_tried() -> None:
     real = tables(Path(__file__).with_suffix(".tsv")).values()
     tried = {row[row[0] == "nightly"] for _, *rows in real for row in rows}
     assert {rule.name for rule in rules()} == {*tried, *CHANGED, *BY_HAND}
-
-
-# what was wrong: 'look for another process on the GPU'
-@nightly
-def test_no_process_is_looked_for_where_a_queue_began_before_the_recording(found_in: Found) -> None:
-    # all but 62 us of 50 ms in the first recorded step end with ops launched before the recording
-    found = {row["rule"]: row for row in found_in("kineto/torchrec_4")}
-    assert "device_delay" not in found
-    before = found["unexplained_idle"]
-    assert before["cost_ns"] is None
-    assert "waits for what began before" in before["evidence"]
-    assert before["advice"].startswith("Record more steps: what this work waited for was not")
 
 
 @nightly

@@ -10,7 +10,6 @@ import duckdb
 
 import traceweave
 from tests.analyses.builders import only
-from tests.conftest import Recorded
 from tests.marks import nightly
 
 
@@ -29,14 +28,6 @@ def test_small_collectives_are_named_where_no_transfer_is_resolved(
         found = run.findings().set_index("rule").loc["small_collectives"]
     assert "Each rank calls all_reduce 24 times per step, 16.4 kB on average" in found["evidence"]
     assert found["scenario"] == "group=0 bucket_mb=25"
-
-
-def test_sums_that_come_one_right_after_the_other_can_be_one(recorded: Recorded) -> None:
-    """Twelve gradients, each waited for and divided before the next is summed: 17 of 20 ms."""
-    found = recorded("ring_gloo").findings().set_index("rule").loc["small_collectives"]
-    assert found["scenario"] == "group=0 bucket_mb=25"
-    assert found["cost_ns"] > 17e6
-    assert found["advice"].startswith("Merge them: coalesced collectives")
 
 
 # what was wrong: "1 all_reduce per step", of a job that sums up six in every fourth

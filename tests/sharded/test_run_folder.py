@@ -3,18 +3,19 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import traceweave
 from tests.marks import nightly
+from tests.rewritten import rewritten
 from tests.sharded.equal import differing_answers, differing_tables
 from traceweave.cli import main
 from traceweave.errors import DatabaseError, InputError, QueryError, UsageError
 from traceweave.places import place_of
 from traceweave.store.manifest import read_manifest
 
-MakeOnce = Callable[[str, str, Callable[[Path], object]], Path]
 DatabaseOf = Callable[..., Path]
 
 
@@ -138,6 +139,26 @@ def test_ranks_that_come_later_are_added(
         assert differing_tables(one, other) == []
     with pytest.raises(InputError, match="in the run already"):
         traceweave.ingest(traces, run, add=True)
+
+
+# what was wrong: step 6 stayed out of rank 0, and nothing said why
+def test_steps_that_ranks_lacked_count_once_these_are_replaced(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    def stop(trace: dict[str, Any]) -> None:
+        events = trace["traceEvents"]
+        [last] = [e["ts"] for e in events if e["name"] == "ProfilerStep#6" and e["ph"] == "X"]
+        trace["traceEvents"] = [e for e in events if e["ph"] == "M" or e["ts"] < last]
+
+    whole, run = fixtures / "ddp_gloo_4ranks", tmp_path / "run.tw"
+    short = rank_file(rewritten(whole, tmp_path / "short", stop), 1)
+    traceweave.ingest([rank_file(whole, 0), short], run)
+    with traceweave.open(run) as of:
+        assert sorted(of.sql("SELECT DISTINCT step FROM steps")["step"]) == [3, 4, 5]
+    traceweave.ingest(whole, run, add=True)
+    with traceweave.open(run) as of:
+        assert of.sql("SELECT count(*) AS n FROM steps")["n"][0] == 16
+        assert of.sql("FROM recording").empty
 
 
 def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:

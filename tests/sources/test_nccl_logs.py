@@ -33,8 +33,7 @@ def fed(data: bytes, piece: int = 1 << 22) -> Log:
 
 
 def calls_and_choices(log: Log) -> int:
-    seen = [*log.calls.values(), *log.choices.values()]
-    return sum(times for times, _ in seen)
+    return len(log.calls) + len(log.choices)
 
 
 def begun_in(data: bytes) -> int:
@@ -56,13 +55,13 @@ def test_every_line_of_a_real_log_is_read(real_log: Path) -> None:
     data = real_log.read_bytes()
     log = fed(data)
     assert (data.count(b"opCount"), data.count(b"Bytes -> Algo")) == (990, 495)
-    assert sum(times for times, _ in log.calls.values()) == 990
-    assert sum(times for times, _ in log.choices.values()) == 495
+    assert len(log.calls) == 990
+    assert len(log.choices) == 495
     assert not log.lost
     # nccl-tests' own table cuts into 22 of the lines, their host is that of the process
-    assert {process for process, *_ in log.calls} == {("host0", 64904)}
-    assert {choice.algorithm for *_, choice in log.choices} == {"RING"}
-    assert {numbers for _, numbers, _ in log.choices} == {(0,)}
+    assert {(call["host"], call["pid"]) for call in log.calls} == {("host0", 64904)}
+    assert {choice["algorithm"] for choice in log.choices} == {"RING"}
+    assert [choice["numbers"] for choice in log.choices] == [[0]] * 495
     rank0, rank1 = log.communicators
     assert rank0.identity == rank1.identity == HASH
     assert rank0.facts == {
@@ -87,8 +86,8 @@ def test_a_log_cut_at_every_point_is_read_or_counted() -> None:
             log = fed(part)
             assert accounted(log) == begun_in(part)
             # no number is taken from a line that was cut
-            assert {key[3] for key in log.calls} <= {1000}
-            assert {(c.bytes, c.channels) for *_, c in log.choices} <= {(4000, 16), (64, 16)}
+            assert {call["count"] for call in log.calls} <= {1000}
+            assert {(c["bytes"], c["channels"]) for c in log.choices} <= {(4000, 16), (64, 16)}
     assert calls_and_choices(fed(data)) == 4
 
 
@@ -101,7 +100,7 @@ def test_lines_that_cut_into_each_other_are_read_or_counted(seed: int) -> None:
         ours = ours[:at] + other + ours[at:]
     log = fed(ours)
     assert accounted(log) == begun_in(ours)
-    whole = sum(times for key, (times, _) in log.calls.items() if key[2] == "AllGather")
+    whole = sum(call["name"] == "AllGather" for call in log.calls)
     assert whole == 40  # they were written at once, only what they cut is lost
     assert sum(log.lost.values()) > 0
 
@@ -174,7 +173,10 @@ def test_each_version_says_it_in_its_own_way(text: str) -> None:
 def test_rccl_says_more_at_the_end() -> None:
     text = ZERO.called("AllReduce", 10, "0xa", 2).rstrip() + " task 0 globalrank 1\n"
     log = fed(text.encode())
-    assert list(log.calls) == [(("node0", 100), None, "AllReduce", 10, "float32", 40)]
+    assert log.calls == [
+        {"host": "node0", "pid": 100, "number": None, "name": "AllReduce", "count": 10,
+         "dtype": "float32", "bytes": 40, "line": 1}
+    ]  # fmt: skip
     assert not log.lost
 
 
@@ -188,20 +190,20 @@ def test_splits_are_known_by_parent_number_and_color() -> None:
 def test_a_choice_may_be_of_any_communicator_whose_rank_0_wrote_it() -> None:
     made = ZERO.made("0xa", 0, 4) + ZERO.made("0xb", 1, 2, "0x2") + ZERO.made("0xc", 0, 2, "0x3")
     log = fed((made + ZERO.chose("AllGather", 100)).encode())
-    assert [numbers for _, numbers, _ in log.choices] == [(0, 2)]
+    assert [choice["numbers"] for choice in log.choices] == [[0, 2]]
     # calls in the log tell which of them it was
     called = ZERO.called("AllGather", 25, "0xc", 2)
     log = fed((made + called + ZERO.chose("AllGather", 100)).encode())
-    assert [numbers for _, numbers, _ in log.choices] == [(2,)]
+    assert [choice["numbers"] for choice in log.choices] == [[2]]
     # not where one of them was lost
     log = fed((made + called[:-60] + "\n" + called + ZERO.chose("AllGather", 100)).encode())
-    assert [numbers for _, numbers, _ in log.choices] == [(0, 2)]
+    assert [choice["numbers"] for choice in log.choices] == [[0, 2]]
 
 
 def test_a_destroyed_communicator_makes_no_choices() -> None:
     gone = ZERO.says("comm 0xa rank 0 nranks 4 cudaDev 0 busId 17000 - Destroy COMPLETE")
     text = ZERO.made("0xa", 0, 4) + gone + ZERO.made("0xa", 0, 2, "0x5") + ZERO.chose("Reduce", 8)
-    assert [numbers for _, numbers, _ in fed(text.encode()).choices] == [(1,)]
+    assert [choice["numbers"] for choice in fed(text.encode()).choices] == [[1]]
 
 
 @pytest.mark.parametrize("mark", ["[2026-11-22 10:00:00] ", "[rank0]: ", "[default0]:", "2026 x "])

@@ -45,7 +45,8 @@ ready AS MATERIALIZED (
         max(end_ns) AS end_ns
     FROM buckets
     GROUP BY group_id, step, bucket
-    HAVING min(buckets) = max(buckets)
+    WINDOW step_of AS (PARTITION BY group_id, step)
+    QUALIFY min(min(buckets)) OVER step_of = max(max(buckets)) OVER step_of
 ),
 usual AS (
     SELECT group_id, max(buckets) AS buckets FROM ready GROUP BY group_id

@@ -6,7 +6,7 @@ Its header is a block of comment lines `-- key: value`, in this form (order free
     -- answers: the question
     -- topic: one of TOPICS
     -- grain: what one row is
-    -- page: table-waits                         what on the page shows the rows, or what they are
+    -- page: table-stragglers                    what on the page shows the rows, or what they are
                                                  made of; optional
     -- within: rank, 600 bytes per op            if no row needs events of two ranks (batches.py);
                                                  optional; the memory it takes too, if that is much

@@ -39,7 +39,7 @@ WITH kernels AS MATERIALIZED (
     JOIN gpu_ops AS g USING (op_id)
     JOIN {{ ref('rank_windows') }} AS r ON r.rank = g.rank
     CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE g.step IS NOT NULL OR NOT s.has_steps
+    WHERE tw_counts(g.rank, g.step)
 ),
 summed AS (
     SELECT

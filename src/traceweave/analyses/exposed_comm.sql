@@ -3,7 +3,7 @@
 -- topic: communication
 -- grain: one row per rank and collective
 -- needs: collectives
--- page: table-waits
+-- page: table-stragglers
 -- param: queued_ns
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was issued; NULL outside any step

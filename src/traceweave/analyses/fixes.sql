@@ -4,7 +4,7 @@
 -- grain: one row per fix that gains something alone, the best first, after one for the run as it is
 -- param: min_share
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
--- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario
+-- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario, or of those that claim parts of it the one that claims most
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: title VARCHAR | who and what that finding is about, in at most 12 words
@@ -49,9 +49,10 @@ SELECT
     ), '') AS note
 FROM steps AS s
 LEFT JOIN (
-    FROM {{ ref('found') }}
-    WHERE bound_ns IS NOT NULL
-    QUALIFY row_number() OVER (PARTITION BY scenario ORDER BY bound_ns DESC, rule, ranks) = 1
+    SELECT rule, ranks, group_id, title, named AS scenario
+    FROM (SELECT *, unnest(list_distinct([scenario, ceiling])) AS named FROM {{ ref('found') }} WHERE bound_ns IS NOT NULL)
+    -- what takes away all that others claim under it, is of the one that claims most
+    QUALIFY row_number() OVER (PARTITION BY named ORDER BY scenario IS DISTINCT FROM named OR ceiling IS NOT DISTINCT FROM named, bound_ns DESC, rule, ranks) = 1
 ) AS f USING (scenario)
 -- they are the last
 WHERE s.n = 0 OR s.alone_ns >= {{ param('min_share') }} * s.measured_ns

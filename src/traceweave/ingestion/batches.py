@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -45,19 +45,6 @@ class Batched:
     shards: Sequence[Part]
     small: Mapping[str, pa.Table]
     """Its rows of small tables, by the table's name."""
-
-
-class Loader(Protocol):
-    """Loads batches somewhere."""
-
-    @property
-    def at_once(self) -> int:
-        """How many batches are loaded at the same time."""
-
-    def load(
-        self, batches: Sequence[Batch], folder: Place, progress: Progress
-    ) -> Iterator[Batched]:
-        """Yield what became of each batch, in any order."""
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,25 @@ import duckdb
 EXTRAS = ("Python frames", "input shapes", "memory events")
 """What `other settings` counts, as bits."""
 
-_LENGTHS = """lengths AS (
-    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
-    FROM base.steps GROUP BY step
+# steps that were left out were recorded
+_RECORDED = """recorded AS (
+    SELECT rank, source_id, step FROM base.steps
+    UNION SELECT rank, source_id, step FROM base.doubts WHERE is_unknown AND step IS NOT NULL
 )"""
 
 # the first collective of the first step, if ranks wait in it longer than another step takes, and
 # began to work as far apart: what a rank is then recorded to do is no late start, nor what it makes
 # the others wait for as long in a later step
-_LATE_START = f"""
+_LATE_START = """
 INSERT INTO base.doubts BY NAME
 WITH firsts AS (
     SELECT min(step) AS step, count(DISTINCT step) AS different
     FROM (SELECT rank, arg_min(step, start_local_ns) AS step FROM base.steps GROUP BY rank)
 ),
-{_LENGTHS},
+lengths AS (
+    SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
+    FROM base.steps GROUP BY step
+),
 usual AS (
     SELECT median(ns) AS ns
     FROM lengths WHERE step NOT IN (SELECT step FROM firsts)
@@ -67,26 +71,24 @@ CROSS JOIN usual AS u CROSS JOIN waited AS w
 WHERE w.ns > u.ns AND l.ns > 2 * u.ns
 """
 
-# steps after the last one that all ranks recorded, if they take longer than two others do, and a
-# collective in them longer than one: who has stopped writes its trace, and the others wait
-_EARLY_END = f"""
+# steps that fewer ranks recorded than make the most of steps and ranks: what a mean step is of, all
+# ranks have, and what others wait for, or what is longer than theirs, is not known of one alone
+_UNSHARED = f"""
 INSERT INTO base.doubts BY NAME
-WITH {_LENGTHS},
-shared AS (
-    SELECT min(step) AS until_step FROM (SELECT max(step) AS step FROM base.steps GROUP BY rank)
-),
-usual AS (
-    SELECT median(ns) AS ns
-    FROM lengths CROSS JOIN shared WHERE step <= until_step
-    HAVING count(*) >= 2
-),
-waited AS (SELECT step, max(duration_ns) AS ns FROM collectives GROUP BY step)
+WITH {_RECORDED},
+counted AS (SELECT step, count(DISTINCT rank) AS ranks FROM recorded GROUP BY step),
+most AS (
+    SELECT arg_max(ranks, (ranks * steps, ranks)) AS ranks
+    FROM (
+        SELECT ranks, sum(count(*)) OVER (ORDER BY ranks DESC) AS steps
+        FROM counted GROUP BY ranks
+    )
+)
 SELECT
-    s.rank, s.source_id, s.step, 'early end' AS kind, l.ns AS count, l.ns AS total,
+    s.rank, s.source_id, s.step, 'unshared steps' AS kind, 0 AS count, 0 AS total,
     TRUE AS is_unknown
-FROM base.steps AS s JOIN lengths AS l USING (step) JOIN waited AS w USING (step)
-CROSS JOIN shared CROSS JOIN usual AS u
-WHERE s.step > until_step AND l.ns > 2 * u.ns AND w.ns > u.ns
+FROM base.steps AS s JOIN counted AS c USING (step) JOIN most AS m ON c.ranks < m.ranks
+WHERE s.source IN ('ProfilerStep', 'nvtx')
 """
 
 # on the common clock, beside the middle of all starts and of all ends
@@ -146,16 +148,14 @@ WHERE bits > 0
 GROUP BY rank
 """
 
-# steps that were left out were recorded
-_FEWER = """
+_FEWER = f"""
 INSERT INTO base.doubts BY NAME
-WITH recorded AS (
-    SELECT rank, source_id, step FROM base.steps
-    UNION SELECT rank, source_id, step FROM base.doubts WHERE is_unknown AND step IS NOT NULL
-),
+WITH {_RECORDED},
 counted AS (
     SELECT rank, min(source_id) AS source_id, count(DISTINCT step) AS steps
-    FROM recorded GROUP BY rank
+    FROM recorded
+    WHERE step NOT IN (SELECT step FROM base.doubts WHERE kind = 'unshared steps')
+    GROUP BY rank
 )
 SELECT
     rank, source_id, NULL AS step, 'fewer steps' AS kind, m.total - steps AS count, m.total,
@@ -168,16 +168,20 @@ _SEVERAL = "SELECT 1 FROM base.rank_sources HAVING count(DISTINCT rank) > 1"
 
 _BY_KIND = {
     "late start": _LATE_START,
-    "early end": _EARLY_END,
+    "unshared steps": _UNSHARED,
     "recorded apart": _APART,
     "other settings": _SETTINGS,
     "fewer steps": _FEWER,
 }
 
 
-def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
-    """Add what only a woven run shows to base.doubts; what was there of it is replaced."""
+def forget_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
+    """Take out of base.doubts what a woven run showed."""
     con.execute("DELETE FROM base.doubts WHERE list_contains($1, kind)", [list(_BY_KIND)])
+
+
+def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
+    """Add what only a woven run shows to base.doubts."""
     # to plan these takes a sixteenth of the CPU time of a rank's ingest that has none beside it
     for statement in _BY_KIND.values() if con.execute(_SEVERAL).fetchall() else ():
         con.execute(statement)

@@ -32,7 +32,10 @@ def first_steps(sources: Sequence[Source], jobs: int) -> tuple[list[int], list[S
     None if that would be known no sooner than all the rest, if the traces do not mark steps, or if
     one holds several ranks. Raises InputError and OSError where a file cannot be read.
     """
-    traces = [s for s in sources if not s.trace.beside and _begins(s)]
+    # not what a job keeps beside, nor later recordings of a rank
+    traces = [
+        s for s in sources if not s.trace.beside and not any(p.recording for p in s.trace.processes)
+    ]
     if not traces or bytes_of(dict(enumerate(traces))) < LONG_BYTES * jobs:
         return None
     if not all(len(source.trace.by_rank) == 1 for source in traces):
@@ -44,11 +47,6 @@ def first_steps(sources: Sequence[Source], jobs: int) -> tuple[list[int], list[S
     if not few:
         return None
     return few, [_early(s, steps, few[-1]) for s, steps in zip(traces, marked, strict=True)]
-
-
-def _begins(source: Source) -> bool:
-    """Tell whether a file is not a later recording of its rank."""
-    return all(not process.recording for process in source.trace.processes)
 
 
 def _marked(source: Source) -> list[Step]:

@@ -24,31 +24,23 @@ class Progress(Protocol):
 
     def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
         """All files that will be loaded, with their sizes in bytes."""
+        return
 
     def advance(self, path: Path, bytes_read: int) -> None:
         """`bytes_read` more bytes of a file were read."""
+        return
 
     def finish(self, path: Path, status: str) -> None:
         """A file is done: 'ok', 'partial' or 'failed'."""
+        return
 
     def stage(self, text: str) -> None:
         """What happens before and after the files are loaded."""
+        return
 
 
-class Silent:
+class Silent(Progress):
     """Progress that nobody watches."""
-
-    def begin(self, sources: Sequence[tuple[Path, int]]) -> None:
-        """Tell nobody."""
-
-    def advance(self, path: Path, bytes_read: int) -> None:
-        """Tell nobody."""
-
-    def finish(self, path: Path, status: str) -> None:
-        """Tell nobody."""
-
-    def stage(self, text: str) -> None:
-        """Tell nobody."""
 
 
 @dataclass(frozen=True)

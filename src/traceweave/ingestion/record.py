@@ -13,8 +13,7 @@ from traceweave.errors import InputError
 from traceweave.ingestion.load import Outcome
 from traceweave.ingestion.result import SourceResult
 from traceweave.sources.discover import Discovery
-from traceweave.sources.find import Broken
-from traceweave.sources.model import Issue, Loaded
+from traceweave.sources.model import Issue, Loaded, Trace
 from traceweave.store.rows import insert_rows
 from traceweave.words import name_ranks, plural
 
@@ -54,15 +53,14 @@ def record(
             "; ".join(f"{r.path}: {r.message or 'no events, record again'}" for r in results[:3])
             + "; nothing could be read, so no database was written"
         )
-    results += [_broken_result(broken) for broken in found.broken]
+    results += [
+        SourceResult(b.path, b.format, (), b.size_bytes, 0, 0, "failed", b.reason, True)
+        for b in found.broken
+    ]
     numbers = [outcome.source_id for outcome in outcomes]
     numbers += range(numbers[-1] + 1, numbers[-1] + 1 + len(found.broken))
-    producers = [(o.source.trace.producer, o.source.trace.producer_version) for o in outcomes]
-    producers += [(None, None)] * len(found.broken)
-    _insert(con, "sources", (
-        _source_row(number, result, *producer)
-        for number, result, producer in zip(numbers, results, producers, strict=True)
-    ))  # fmt: skip
+    traces = [*(outcome.source.trace for outcome in outcomes), *[None] * len(found.broken)]
+    _insert(con, "sources", map(_source_row, numbers, results, traces))
     _insert(
         con, "ingest_issues", _issue_rows(found, outcomes, dict(zip(numbers, results, strict=True)))
     )
@@ -82,7 +80,7 @@ def _result(outcome: Outcome) -> SourceResult:
     return SourceResult(
         path=trace.path,
         format=trace.format,
-        ranks=tuple(sorted(p.rank for p in trace.processes if p.rank is not None)),
+        ranks=tuple(trace.ranks),
         size_bytes=trace.size_bytes,
         events_read=loaded.events_read if loaded else 0,
         events_stored=loaded.events_stored if loaded else 0,
@@ -98,28 +96,16 @@ def _damage(loaded: Loaded) -> str | None:
     return f"{loaded.damaged}; how much is missing is not known"
 
 
-def _broken_result(broken: Broken) -> SourceResult:
-    return SourceResult(
-        broken.path, broken.format, (), broken.size_bytes, 0, 0, "failed", broken.reason, True
-    )
-
-
-def _source_row(
-    source_id: int, result: SourceResult, producer: str | None, version: str | None
-) -> dict[str, object]:
+def _source_row(source_id: int, result: SourceResult, trace: Trace | None) -> dict[str, object]:
+    names = ("format", "size_bytes", "events_read", "events_stored", "status", "message")
     return {
         "source_id": source_id,
         # where it is found from any folder, be it to export it again or to know it again
         "path": str(result.path.absolute()),
-        "format": result.format,
-        "producer": producer,
-        "producer_version": version,
-        "size_bytes": result.size_bytes,
-        "events_read": result.events_read,
-        "events_stored": result.events_stored,
+        "producer": trace and trace.producer,
+        "producer_version": trace and trace.producer_version,
         "events_skipped": result.events_read - result.events_stored,
-        "status": result.status,
-        "message": result.message,
+        **{name: getattr(result, name) for name in names},
     }
 
 

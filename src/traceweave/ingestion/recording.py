@@ -8,17 +8,24 @@ rank without steps that count is not on the timeline (the view device_ops).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
 from typing import NamedTuple
 
 import duckdb
 
-from traceweave.ingestion.beside_each_other import EXTRAS, doubt_beside_each_other
+from traceweave.ingestion.beside_each_other import (
+    EXTRAS,
+    doubt_beside_each_other,
+    forget_beside_each_other,
+)
 from traceweave.ingestion.load import Outcome
 from traceweave.store.rows import insert_rows
 from traceweave.words import count, doubts_said, duration, named, percent, plural
 
 
 class _Kind(NamedTuple):
+    """What is said of a kind of doubt."""
+
     unknown: str
     """What is wrong where the steps, or the rank, are unknown."""
     counts: str
@@ -26,107 +33,18 @@ class _Kind(NamedTuple):
     advice: str
 
 
-_KINDS = {
-    "cut step": _Kind(
-        "the file ends in {steps}, seen only in part",
-        "the file ends in {steps}, the only one: nothing shows how long it was",
-        "let the profiler finish writing, and copy whole files",
-    ),
-    "lost records": _Kind(
-        "{share} launches in {steps} have no device record",
-        "{share} launches in {steps} have no device record: compute there is that much more",
-        "record fewer steps at a time, or give the profiler larger buffers (torch:"
-        " ACTIVITIES_MAX_GPU_BUFFER_SIZE_MB in the file that KINETO_CONFIG names; nsys:"
-        " --cuda-flush-interval). Let no other profiler run at the same time; where all lack one,"
-        " see its messages, and whether it supports the driver",
-    ),
-    "no device records": _Kind(
-        "the file has no record of what the device did for {of}",
-        "",
-        "profile CUDA activity, with no other profiler at the same time",
-    ),
-    "unread tasks": _Kind(
-        "{of} of the device are of a format that is not read",
-        "",
-        "record with a profiler whose device records are Kineto's or nsys's",
-    ),
-    "nothing to judge": _Kind(
-        "the file holds no GPU work and no operators",
-        "",
-        "profile CPU and CUDA activity",
-    ),
-    "nothing left": _Kind(
-        "what could be read of the file holds no GPU work and no operators",
-        "",
-        "the file is cut or damaged: copy it, or export the report, again",
-    ),
-    "overruns": _Kind(
-        "",
-        "{share} GPU ops in {steps} run on while the next op of their stream runs, which cannot"
-        " be. Each counts until the next one starts",
-        "their durations are wrong in the trace: record again, with a newer profiler or driver",
-    ),
-    "impossible times": _Kind(
-        "{share} GPU ops in {steps} start before the call that launched them",
-        "{share} GPU ops in {steps} start before the call that launched them: they are left out",
-        "their times are wrong in the trace: record again, with a newer profiler or driver",
-    ),
-    "late start": _Kind(
-        "ranks began to record, or to work, {time} apart: {steps} began with waiting for the last",
-        "",
-        "start the profiler at the same step on every rank, after a barrier and a step of warm-up",
-    ),
-    "early end": _Kind(
-        "another rank had stopped recording before {steps}, up to {time} long: others may wait"
-        " while it writes its trace",
-        "",
-        "start and stop the profiler at the same step on every rank",
-    ),
-    "recorded apart": _Kind(
-        "",
-        "only {percent} of its recording is of the time that most ranks recorded: waiting and its"
-        " causes are known in this part",
-        "start and stop the profiler at the same step on every rank",
-    ),
-    "fewer steps": _Kind(
-        "",
-        "it lacks {share} steps that other ranks recorded",
-        "start and stop the profiler at the same step on every rank",
-    ),
-    "no launches": _Kind(
-        "",
-        "{share} GPU ops have no record of the call that launched them: why the GPU idled before"
-        " them is not known",
-        "record CUDA calls with CUDA activity, and fewer steps at a time",
-    ),
-    "one op": _Kind(
-        "one op takes {percent} of the time that the GPU is busy in the recording, in {steps}",
-        "one op takes {percent} of the time that its GPU is busy: shares of time tell little of"
-        " the rest",
-        "if no op of this run can be as long, record again; else record a window without it",
-    ),
-    "no metadata": _Kind(
-        "",
-        "{share} NCCL kernels tell neither group nor size, as the others do: they are matched by"
-        " their order, if at all",
-        "record operators too, and annotate CUDA graphs (torch 2.15) or record no replay of them",
-    ),
-    "other settings": _Kind(
-        "",
-        "it lacks {missing}, which other ranks recorded: recording them takes time of the host, by"
-        " which ranks differ",
-        "record with the same settings on every rank",
-    ),
-}
-"""By kind of doubt."""
+def _kinds() -> dict[str, _Kind]:
+    text = resources.files(__package__).joinpath("doubts.tsv").read_text(encoding="utf-8")
+    rows = (line.split("\t") for line in text.splitlines()[1:])
+    return {kind: _Kind(*said) for kind, *said in rows}
+
+
+_KINDS = _kinds()
 
 _COUNTED = frozenset(
     kind for kind, of in _KINDS.items() if "{share}" in of.counts or "{of}" in of.unknown
 )
 """Those whose counts are of records."""
-
-KINDS = frozenset(_KINDS)
-"""What `ingest_issues` calls them."""
 
 # what came after the last step with work on the GPU lost its own
 _CUT = """
@@ -235,8 +153,25 @@ DELETE FROM base.steps WHERE (rank, step) IN (SELECT (rank, step) FROM base.doub
 """
 
 
+# what only all ranks together show to be unknown may be known once files are added
+_BACK = """
+CREATE TABLE IF NOT EXISTS base.steps_left_out AS FROM base.steps LIMIT 0;
+INSERT INTO base.steps BY NAME FROM base.steps_left_out;
+DELETE FROM base.steps_left_out;
+"""
+
+_KEEP = """
+INSERT INTO base.steps_left_out BY NAME
+FROM base.steps WHERE (rank, step) IN (SELECT (rank, step) FROM base.doubts WHERE is_unknown)
+"""
+
+
 def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome]) -> None:
-    """Take the steps that files show to be unknown out of those of their ranks."""
+    """Take the steps that files show to be unknown out of those of their ranks; what only all ranks
+    together showed is there again, to be judged anew.
+    """
+    forget_beside_each_other(con)
+    con.execute(_BACK)
     cut = [o.source_id for o in outcomes if o.loaded is not None and o.loaded.cut_short]
     if cut:
         con.execute(_CUT, {"sources": cut})
@@ -251,13 +186,12 @@ def leave_out_unknown(con: duckdb.DuckDBPyConnection, outcomes: Sequence[Outcome
 def judge_recording(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Fill the table `recording` of a woven run, leave out what only all ranks together show to be
     unknown, and return what is wrong: a sentence for each kind of doubt.
-
-    What is judged again, as files were added, is judged anew.
     """
     doubt_beside_each_other(con)
     rows = [_judged(*row) for row in con.execute(_DOUBTS).fetchall()]
     con.execute("DELETE FROM recording")
     insert_rows(con, "recording", rows)
+    con.execute(_KEEP)
     con.execute(_LEAVE_OUT)
     _write_issues(con)
     return tuple(doubts_said(rows))
@@ -305,7 +239,7 @@ def _judged(
 def _write_issues(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(
         "DELETE FROM ingest_issues WHERE list_contains($1, kind) AND source_id IS NOT NULL",
-        [sorted(KINDS)],
+        [list(_KINDS)],
     )
     con.execute(
         "INSERT INTO ingest_issues BY NAME SELECT source_id, kind, coalesce(count, 0) AS count,"

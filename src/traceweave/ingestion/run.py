@@ -29,8 +29,7 @@ from traceweave.places import place_of
 from traceweave.sources.discover import Discovery, Source, discover
 from traceweave.sources.find import PassedOver
 from traceweave.sources.formats import Format, known_formats
-from traceweave.sources.join_nccl import join_nccl
-from traceweave.sources.join_records import join_records
+from traceweave.sources.join_records import join_nccl, join_records
 from traceweave.sources.model import Trace
 from traceweave.sources.one_job import nothing_differs
 from traceweave.sources.ranks import RankRules, compile_rank_pattern

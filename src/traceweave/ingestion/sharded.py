@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import duckdb
 
 from traceweave.errors import InputError
-from traceweave.ingestion.batches import Here, Loader, divide
+from traceweave.ingestion.batches import Here, divide
 from traceweave.ingestion.load import Outcome, Progress
 from traceweave.sources.discover import Discovery, Source
 from traceweave.sources.find import PassedOver
@@ -19,6 +20,12 @@ from traceweave.store.draft import bound
 from traceweave.store.folder import FolderDraft
 from traceweave.store.shards import find_shards, numbered_on, small_tables, without
 from traceweave.words import name_ranks, plural
+
+if TYPE_CHECKING:
+    from traceweave.ingestion.workers import Workers
+
+Loader: TypeAlias = "Here | Workers"
+"""Loads batches: in this process, or on the workers of a Dask cluster."""
 
 
 def split_known(

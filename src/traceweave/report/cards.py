@@ -1,81 +1,43 @@
-"""The costliest findings under the headline, each with the way to its evidence and its place."""
+"""The findings in blocks, each with the way to its evidence and its place on the timeline."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from traceweave.analyses.blocks import block
 from traceweave.analyses.catalog import library
 from traceweave.report.header import by_the_day
-from traceweave.report.page import Section
+from traceweave.report.page import Card, Link, Section
 from traceweave.report.query import Row
-from traceweave.report.sections.findings import Findings, finding_id, share_in_words
+from traceweave.report.sections.findings import Findings, finding_id
 from traceweave.report.sections.timeline import Timeline
 from traceweave.report.sections.timeline_places import place_of
-from traceweave.words import plural
-
-MOST_TOLD = 3
-"""Findings that have a card; the table has all."""
 
 SIGNS = {"critical": "■", "warning": "▲", "info": "○"}
 """Shapes beside the words, for those who see no colours and read no words."""
 
 
-class Link(NamedTuple):
-    """A way to somewhere on the page."""
-
-    text: str
-    anchor: str
-    place: str = ""
-    """Where on the timeline it leads, as JSON; '' for elsewhere."""
-
-
-class Card(NamedTuple):
-    """One finding."""
-
-    severity: str
-    sign: str
-    title: str
-    text: str
-    share: str
-    """What it costs, in words; empty where time is not what it costs."""
-    advice: str
-    links: tuple[Link, ...] = ()
-
-
 def cards(
-    findings: Findings, sections: Sequence[Section], timeline: Timeline | None, gpus: int = 0
+    findings: Findings,
+    sections: Sequence[Section],
+    timeline: Timeline | None,
+    run: str,
+    gpus: int = 0,
 ) -> tuple[Card, ...]:
-    """Tell the costliest findings, each with its numbers, what to try, and where to look; `gpus`:
-    the ranks with one, of a run with steps.
+    """Tell every finding, with what it costs by the day and where to look; commands name the `run`;
+    `gpus`: the ranks with one, of a run with steps.
     """
-    places = {id(row): place for place, row in enumerate(findings.rows)}
     return tuple(
         Card(
-            row["severity"],
+            finding_id(place),
             SIGNS[row["severity"]],
-            row["title"],
-            row["evidence"],
-            _cost(row, gpus),
-            row["advice"],
-            tuple(_links(row, places[id(row)], sections, timeline)),
+            block(row, run),
+            f"{by_the_day(row['step_share'], gpus)} a day" if gpus and row["cost_ns"] else "",
+            tuple(_links(row, sections, timeline)),
         )
-        for row in findings.told[:MOST_TOLD]
+        for place, row in enumerate(findings.rows)
     )
-
-
-def _cost(row: Row, gpus: int) -> str:
-    if row["step_share"] is None:
-        return ""
-    hours = f", {by_the_day(row['step_share'], gpus)} a day" if gpus and row["cost_ns"] else ""
-    return share_in_words(row) + hours
-
-
-def rest_in_words(findings: Findings) -> str:
-    """Say how many findings have no card."""
-    rest = len(findings.told) - MOST_TOLD
-    return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
 
 
 def _evidence(row: Row) -> str:
@@ -84,9 +46,7 @@ def _evidence(row: Row) -> str:
     return next(filter(None, (of.text("page") for of in said if of)), "")
 
 
-def _links(
-    row: Row, place: int, sections: Sequence[Section], timeline: Timeline | None
-) -> Iterator[Link]:
+def _links(row: Row, sections: Sequence[Section], timeline: Timeline | None) -> Iterator[Link]:
     wanted = _evidence(row)
     for section in sections:
         if wanted in section.ids:
@@ -95,4 +55,3 @@ def _links(
     if found is not None:
         where = json.dumps(found._asdict(), separators=(",", ":"))
         yield Link("In the timeline", "figure-timeline", where)
-    yield Link("All its numbers", finding_id(place))

@@ -8,6 +8,7 @@ from itertools import compress, groupby
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from traceweave import words
+from traceweave.analyses.blocks import Block
 
 Value = str | int | float | bool | list[int] | None
 Kind = Literal[
@@ -83,8 +84,6 @@ class Table:
     """Shown only when the reader opens it."""
     origin: str = ""
     """Title of the section's origin that these rows come from; '' is the first."""
-    ids: tuple[str, ...] = ()
-    """Of the rows, where something on the page refers to them."""
 
     @property
     def wordy(self) -> bool:
@@ -206,6 +205,27 @@ class Bar:
     """The command that asks for it; '' for none."""
 
 
+class Link(NamedTuple):
+    """A way to somewhere on the page."""
+
+    text: str
+    anchor: str
+    place: str = ""
+    """Where on the timeline it leads, as JSON; '' for elsewhere."""
+
+
+class Card(NamedTuple):
+    """One finding."""
+
+    anchor: str
+    """Its id on the page, among all findings."""
+    sign: str
+    said: Block
+    by_the_day: str = ""
+    """What it costs then; '' where that is not known."""
+    links: tuple[Link, ...] = ()
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where numbers come from: the command or query that gives the same rows."""
@@ -226,6 +246,7 @@ class Section:
     title: str
     lead: str
     notes: tuple[str, ...] = ()
+    cards: tuple[Card, ...] = ()
     bars: tuple[Bar, ...] = ()
     figures: tuple[Figure, ...] = ()
     tables: tuple[Table, ...] = ()

@@ -32,7 +32,6 @@ from traceweave.report.sections.inputs import inputs_section, load_inputs
 from traceweave.report.sections.kernels import kernels_section, load_kernels
 from traceweave.report.sections.memory import load_memory, memory_section
 from traceweave.report.sections.overlap import load_overlap, overlap_section
-from traceweave.report.sections.stragglers import load_stragglers, stragglers_section
 from traceweave.report.sections.timeline import load_timeline, timeline_section
 from traceweave.report.sections.worth import load_worth, worth_section
 from traceweave.report.verdict import Verdict, judge
@@ -112,14 +111,12 @@ def build_report(
     findings = load_findings(con)
     cpu = inputs.is_cpu_run
     sections = (
-        findings_section(findings),
         worth_section(load_worth(con), findings),
         budget_section(budget, cpu),
         timeline_section(timeline, len(budget.ranks)),
         overlap_section(budget, overlap),
         gaps_section(gaps),
         collectives_section(collectives, len(inputs.ranks)),
-        stragglers_section(load_stragglers(con), len(inputs.ranks)),
         bandwidth_section(load_bandwidth(con, collectives.groups), len(inputs.ranks)),
         kernels_section(load_kernels(con), cpu),
         memory_section(load_memory(con)),
@@ -127,11 +124,15 @@ def build_report(
         inputs_section(inputs),
     )
     gpus = len(budget.ranks) if budget.has_steps and not cpu else 0
-    told = cards(findings, sections, timeline, gpus)
+    named = shlex.quote(run)
+    told = cards(findings, sections, timeline, named, gpus)
     return Report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),
-        sections=tuple(section.of(shlex.quote(run)) for section in sections),
+        sections=tuple(
+            section.of(shlex.quote(run))
+            for section in (findings_section(findings, told), *sections)
+        ),
         facts=facts(inputs, budget, findings),
     )
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from traceweave.report.cards import Card, rest_in_words
+from traceweave.report.page import Card
 from traceweave.report.sections.budget import Budget, budget_in_words, share
 from traceweave.report.sections.clocks import Clocks, clocks_in_words
-from traceweave.report.sections.findings import Findings, headline_in_words
+from traceweave.report.sections.findings import (
+    MOST_TOLD,
+    Findings,
+    headline_in_words,
+    rest_in_words,
+)
 from traceweave.report.sections.inputs import Inputs, fitness, losses, without_gpu_work
 from traceweave.words import duration, percent
 
@@ -63,8 +68,9 @@ def judge(
     clocks: Clocks,
     cards: tuple[Card, ...],
 ) -> Verdict:
-    """Put the time budget, the costliest findings and how far to trust them in one paragraph."""
-    cpu = inputs.is_cpu_run
+    """Put the time budget, the costliest findings and how far to trust them in one paragraph;
+    `cards` are those of all findings."""
+    cpu, told = inputs.is_cpu_run, tuple(cards[place] for place in findings.told[:MOST_TOLD])
     sentences = [
         Sentence(_timeline(inputs, budget), "input"),
         Sentence(budget_in_words(budget, cpu), "budget"),
@@ -81,7 +87,7 @@ def judge(
         sentences=tuple(s for s in sentences if s.text),
         figures=_figures(budget),
         parts=_parts(budget),
-        cards=cards if inputs.ranks or findings.hangs else (),
+        cards=told if inputs.ranks or findings.hangs else (),
         rest=rest_in_words(findings) if inputs.ranks else "",
         caveats=tuple(s for s in caveats if s.text),
     )

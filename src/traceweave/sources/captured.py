@@ -1,67 +1,99 @@
-"""What traceweave.capture wrote into a trace beside what the profiler wrote, or into a file beside
-the report of nsys.
+"""What traceweave.capture wrote: into a trace, beside what the profiler wrote, or into a file
+beside the report of an nsys that did the recording (a format of its own).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import orjson
 
+from traceweave.errors import InputError
 from traceweave.sources.batches import insert_all
+from traceweave.sources.model import Loaded, Process, Report, Trace
 from traceweave.sources.values import LATEST_NS, MOST_RANK, listed, mapping, text, whole, wholes
 
+_FIRST = b'{"traceweave":'
+_MOST_BYTES = 64 << 20
 _MOST_EXCHANGES = 100_000
 _MOST_ENTRIES = 10_000
-UNPROFILED = "unprofiled_step_ns"
-"""How long a step took before the profiler was made ready."""
 
-
-@dataclass(frozen=True)
-class Exchange:
-    """An exchange of clock probes, by the columns of base.clock_probes; times in ns since the
-    epoch, the middle two by the clock of the peer.
-    """
-
-    peer_rank: int
-    meeting: int
-    asked_local_ns: int
-    heard_local_ns: int
-    answered_local_ns: int
-    received_local_ns: int
-
-
-@dataclass(frozen=True)
-class GroupRole:
-    """What the job says a process group is for, by the columns of base.group_roles."""
-
-    group_name: str
-    group_ranks: list[int]
-    role: str
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a rank ran with, by the columns of base.job_settings."""
-
-    kind: str
-    """'version', 'switch', or 'measured' for what capture measured itself."""
-    name: str
-    value: str
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Captured:
-    """The part of it that traceweave uses; empty for other traces."""
+    """The part of it that traceweave uses, by columns; empty for other traces."""
 
     host: str | None = None
-    exchanges: tuple[Exchange, ...] = ()
-    roles: tuple[GroupRole, ...] = ()
-    settings: tuple[Setting, ...] = ()
+    exchanges: tuple[Row, ...] = ()
+    """Of clock probes, as base.clock_probes has them."""
+    roles: tuple[Row, ...] = ()
+    """What the job says its process groups are for, as base.group_roles has it."""
+    settings: tuple[Row, ...] = ()
+    """What a rank ran with, as base.job_settings has it."""
+
+
+def recognize(path: Path, head: bytes) -> bool:
+    """Tell whether a file lies beside a report from its first bytes; traces are known by theirs."""
+    return head.lstrip().startswith(_FIRST)
+
+
+def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Trace:
+    """Describe a file beside a report: who the process is.
+
+    Raises:
+        InputError: it is damaged, or larger than any is.
+    """
+    told = _read(path)
+    return Trace(
+        path=path,
+        format="capture",
+        size_bytes=path.stat().st_size,
+        processes=(
+            Process(
+                key=0,
+                rank=whole(told.get("rank"), MOST_RANK),
+                rank_source="traceweave.capture",
+                world_size=whole(told.get("world_size"), MOST_RANK) or None,
+                host=parse_captured(told).host,
+                pid=whole(told.get("pid"), MOST_RANK),
+            ),
+        ),
+        producer="traceweave.capture",
+        producer_version=text(told.get("version")),
+        beside=True,
+    )
+
+
+def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: Report) -> Loaded:
+    """Fill the tables of roles and settings from a file beside a report.
+
+    Its clock probes are left out: nsys counts from the start of its session, whose place on the
+    clock that was probed it does not tell as exactly. Raises InputError if it is damaged.
+    """
+    captured = replace(parse_captured(_read(trace.path)), exchanges=())
+    rank = trace.processes[0].rank
+    if rank is not None:
+        store_captured(con, [(rank, source_id, captured)])
+    report(trace.size_bytes)
+    stored = len(captured.roles) + len(captured.settings)
+    return Loaded(stored, stored)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > _MOST_BYTES:
+        raise InputError(f"{path}: is larger than what traceweave.capture writes")
+    try:
+        told = orjson.loads(path.read_bytes())["traceweave"]
+    except (orjson.JSONDecodeError, LookupError, TypeError) as error:
+        raise InputError(f"{path}: is damaged ({error}); copy it again") from error
+    return mapping(told)
 
 
 def store_captured(
@@ -70,57 +102,57 @@ def store_captured(
     """Fill base.clock_probes, base.group_roles and base.job_settings with what sources told: (rank,
     source_id, what).
     """
-    rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for rank, source_id, captured in told:
-        of_rank = {"rank": rank, "source_id": source_id}
-        for table, entries in (
-            ("base.clock_probes", captured.exchanges),
-            ("base.group_roles", captured.roles),
-            ("base.job_settings", captured.settings),
-        ):
-            rows[table] += [of_rank | asdict(entry) for entry in entries]
-    for table, found in rows.items():
-        insert_all(con, table, found)
+    of_sources = list(told)
+    for table, part in (
+        ("base.clock_probes", "exchanges"),
+        ("base.group_roles", "roles"),
+        ("base.job_settings", "settings"),
+    ):
+        insert_all(con, table, [
+            {"rank": rank, "source_id": source_id, **row}
+            for rank, source_id, captured in of_sources
+            for row in getattr(captured, part)
+        ])  # fmt: skip
 
 
 def parse_captured(value: object) -> Captured:
     """Read the value of the top level's key `traceweave`; what is damaged is left out."""
     told = mapping(value)
-    settings = chain(
-        _measured(told.get(UNPROFILED)),
-        _settings("version", told.get("versions")),
-        _settings("switch", told.get("switches")),
-    )
     return Captured(
         text(told.get("host")),
         tuple(islice(_exchanges(told.get("probes")), _MOST_EXCHANGES)),
         tuple(islice(_roles(told.get("groups")), _MOST_ENTRIES)),
-        tuple(islice(settings, _MOST_ENTRIES)),
+        tuple(islice(_settings(told), _MOST_ENTRIES)),
     )
 
 
-def _roles(groups: object) -> Iterator[GroupRole]:
-    for group in map(mapping, listed(groups)):
-        name, role, ranks = group.get("name"), text(group.get("role")), wholes(group.get("ranks"))
-        if isinstance(name, str) and role is not None and ranks is not None:
-            yield GroupRole(name, sorted(ranks), role)
-
-
-def _settings(kind: str, told: object) -> Iterator[Setting]:
-    for name, value in mapping(told).items():
-        if isinstance(value, str):
-            yield Setting(kind, name, value)
-
-
-def _measured(step_ns: object) -> Iterator[Setting]:
-    if (length := whole(step_ns, LATEST_NS, least=1)) is not None:
-        yield Setting("measured", UNPROFILED, str(length))
-
-
-def _exchanges(probes: object) -> Iterator[Exchange]:
+def _exchanges(probes: object) -> Iterator[Row]:
     for meeting, of_peer in enumerate(map(mapping, listed(probes))):
         peer = whole(of_peer.get("peer"), MOST_RANK)
         for one in listed(of_peer.get("times")):
             times = wholes(one, LATEST_NS) or []
             if peer is not None and len(times) == 4:
-                yield Exchange(peer, meeting, *times)
+                asked, heard, answered, received = times
+                yield {
+                    "peer_rank": peer, "meeting": meeting, "asked_local_ns": asked,
+                    "heard_local_ns": heard, "answered_local_ns": answered,
+                    "received_local_ns": received,
+                }  # fmt: skip
+
+
+def _roles(groups: object) -> Iterator[Row]:
+    for group in map(mapping, listed(groups)):
+        name, role, ranks = group.get("name"), text(group.get("role")), wholes(group.get("ranks"))
+        if isinstance(name, str) and role is not None and ranks is not None:
+            yield {"group_name": name, "group_ranks": sorted(ranks), "role": role}
+
+
+def _settings(told: dict[str, Any]) -> Iterator[Row]:
+    # what capture measured itself: how long a step took before the profiler was made ready
+    step = "unprofiled_step_ns"
+    if (length := whole(told.get(step), LATEST_NS, least=1)) is not None:
+        yield {"kind": "measured", "name": step, "value": str(length)}
+    for kind, key in (("version", "versions"), ("switch", "switches")):
+        for name, value in mapping(told.get(key)).items():
+            if isinstance(value, str):
+                yield {"kind": kind, "name": name, "value": value}

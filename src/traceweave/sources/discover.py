@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from filecmp import cmp
 from pathlib import Path
 
 from traceweave.errors import InputError
-from traceweave.sources import capture_sidecar, flight_recorder, nccl_inspector, nccl_logs
+from traceweave.sources import captured, flight_recorder, nccl_inspector, nccl_logs
 from traceweave.sources.elsewhere import copied
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.find import HEAD_BYTES, Broken, Candidate, PassedOver, find, format_by_name
@@ -23,7 +23,7 @@ from traceweave.sources.unpack import read_head
 from traceweave.words import plural
 
 _RECORDS: dict[str, object] = {
-    "capture": capture_sidecar,
+    "capture": captured,
     "flight_recorder": flight_recorder,
     "nccl_inspector": nccl_inspector,
     "nccl_log": nccl_logs,
@@ -84,10 +84,16 @@ def discover(
     candidates = [item for item in found if isinstance(item, Candidate)]
     rules = rules or RankRules()
     with ThreadPoolExecutor() as pool:
-        probed = pool.map(lambda c: _probe(c, formats, scratch, trust_packed), candidates)
+        probed = pool.map(
+            lambda c: _alone(c.path, c.format, lambda: _probe(c, formats, scratch, trust_packed)),
+            candidates,
+        )
         sources = _keep(probed, broken)
         if sources and (run is not None or not _head_says_all(sources, rules)):
-            timed = pool.map(lambda source: _with_times(source, trust_packed), sources)
+            timed = pool.map(
+                lambda s: _alone(s.trace.path, s.format, lambda: _with_times(s, trust_packed)),
+                sources,
+            )
             sources = _keep(timed, broken)
     if not sources:
         raise InputError(_nothing_found(paths, broken, passed_over))
@@ -169,40 +175,35 @@ def _order(source: Source) -> tuple[bool, list[int], int, Path]:
     return (not trace.ranks, trace.ranks, trace.first_ns or 0, trace.path)
 
 
+def _alone(path: Path, format_: Format | None, look: Callable[[], Source]) -> Source | Broken:
+    """Return a file as the source that a look at it makes, or why it cannot be one."""
+    try:
+        with fails_alone(path):
+            return look()
+    except BadFileError as error:
+        named = next((name for name, module in _RECORDS.items() if format_ is module), None)
+        return Broken(path, named or format_by_name(path.name), error.message)
+
+
 def _probe(
     candidate: Candidate, formats: Sequence[Format], scratch: Path, trust_packed: bool
-) -> Source | Broken:
-    """Return the candidate as a source, or why it cannot be one."""
-    try:
-        with fails_alone(candidate.path):
-            if candidate.format is None:
-                format_, read_from = _brought(candidate.path, formats, scratch)
-            else:
-                format_, read_from = candidate.format, candidate.path
-            trace = format_.probe(read_from, trust_packed, False)
-            if read_from != candidate.path:
-                trace = replace(trace, size_bytes=candidate.path.stat().st_size)
-            return Source(replace(trace, path=candidate.path), format_, read_from)
-    except BadFileError as error:
-        return _broken(candidate.path, candidate.format, error)
+) -> Source:
+    format_, read_from = candidate.format, candidate.path
+    if format_ is None:
+        format_, read_from = _brought(candidate.path, formats, scratch)
+    trace = format_.probe(read_from, trust_packed, False)
+    if read_from != candidate.path:
+        trace = replace(trace, size_bytes=candidate.path.stat().st_size)
+    return Source(replace(trace, path=candidate.path), format_, read_from)
 
 
-def _with_times(source: Source, trust_packed: bool) -> Source | Broken:
+def _with_times(source: Source, trust_packed: bool) -> Source:
     """Return the source with its time range and all else that the whole of a Kineto file tells."""
     if source.trace.last_ns is not None:
         return source
-    try:
-        with fails_alone(source.trace.path):
-            whole = source.format.probe(source.read_from, trust_packed, True)
-        named = replace(whole, path=source.trace.path, size_bytes=source.trace.size_bytes)
-        return replace(source, trace=named)
-    except BadFileError as error:
-        return _broken(source.trace.path, source.format, error)
-
-
-def _broken(path: Path, format_: Format | None, error: BadFileError) -> Broken:
-    named = next((name for name, module in _RECORDS.items() if format_ is module), None)
-    return Broken(path, named or format_by_name(path.name), error.message)
+    whole = source.format.probe(source.read_from, trust_packed, True)
+    named = replace(whole, path=source.trace.path, size_bytes=source.trace.size_bytes)
+    return replace(source, trace=named)
 
 
 def _brought(path: Path, formats: Sequence[Format], scratch: Path) -> tuple[Format, Path]:

@@ -7,10 +7,9 @@ import shutil
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path, PosixPath
-from typing import IO, Any
+from typing import Any
 
 from traceweave.errors import InputError
 from traceweave.locations import shown
@@ -53,12 +52,7 @@ class Elsewhere(PosixPath):
 
     def open(self, *_: Any, **__: Any) -> Any:
         """Return the file's bytes as a stream, a context manager. Raises OSError."""
-        return self._open()
-
-    @contextmanager
-    def _open(self) -> Iterator[IO[bytes]]:
-        with self.place.reading() as stream:
-            yield stream
+        return self.place.reading()
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         """Return its size; no numbers tell it from other files, its place does. Raises OSError."""

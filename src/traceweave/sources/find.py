@@ -20,7 +20,7 @@ from traceweave.sources.elsewhere import Elsewhere, find_elsewhere, place_at
 from traceweave.sources.faults import BadFileError, fails_alone
 from traceweave.sources.formats import Format, known_formats
 from traceweave.sources.nsys import REPORT_SUFFIXES, are_export, is_export_folder, is_report
-from traceweave.sources.nsys.forms import SQLITE_MAGIC
+from traceweave.sources.nsys.recognize import SQLITE_MAGIC
 from traceweave.sources.unpack import read_head
 
 HEAD_BYTES = 256 * 1024

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import duckdb
 
 from traceweave.sources import (
-    capture_sidecar,
+    captured,
     flight_recorder,
     kineto,
     nccl_inspector,
@@ -62,4 +62,4 @@ class MarksSteps(Format, Protocol):
 
 def known_formats() -> tuple[Format, ...]:
     """Return the formats in the order in which they are asked."""
-    return (nsys, kineto, capture_sidecar, flight_recorder, nccl_inspector, nccl_logs)
+    return (nsys, kineto, captured, flight_recorder, nccl_inspector, nccl_logs)

@@ -1,4 +1,6 @@
-"""What the job's own records add to the traces: the group of a collective, and its number there."""
+"""What the job's own records add to the traces, once all files are loaded: which group a collective
+is of, and its number there (flight recorder); which ranks NCCL's own records are of.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,27 @@ UPDATE base.flight_calls AS f SET group_ranks = m.ranks
 FROM members AS m WHERE f.group_name = m.group_name;
 """
 
+_PROCESSES = """
+SELECT count(*), count(rank)
+FROM (SELECT DISTINCT host, pid, gpu FROM nccl_members)
+AS p LEFT JOIN nccl_ranks AS r
+    ON r.pid = p.pid AND r.host IS NOT DISTINCT FROM p.host AND r.gpu IS NOT DISTINCT FROM p.gpu
+"""
+
+_OF_TWO_JOBS = """
+WITH made AS (
+    SELECT host, device, pid, list(DISTINCT identity) AS communicators
+    FROM base.nccl_communicators WHERE identity IS NOT NULL AND device IS NOT NULL
+    GROUP BY host, device, pid
+)
+SELECT a.host, a.device, a.pid, b.pid
+FROM made AS a JOIN made AS b
+    ON a.host IS NOT DISTINCT FROM b.host AND a.device = b.device AND a.pid < b.pid
+WHERE NOT list_has_any(a.communicators, b.communicators)
+ORDER BY ALL LIMIT 1
+"""
+"""One GPU is of one process of a job, or of several that share a communicator."""
+
 
 def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     """Infer from flight recorder dumps of the same ranks which group a collective is of, and its
@@ -72,4 +95,26 @@ def join_records(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return (
         f"flight recorder dumps tell the group and number of {words.count(found)} of"
         f" {words.count(before)} collectives whose trace does not",
+    )
+
+
+def join_nccl(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Give the processes of NCCL's logs and Inspector their global rank, where it is certain.
+
+    Runs once all files are loaded. Returns notes: how many have one, and whether they are of more
+    than one job.
+    """
+    if not con.execute("SELECT 1 FROM base.nccl_communicators LIMIT 1").fetchall():
+        return ()
+    con.execute(script(__package__, "join_nccl.sql"))
+    processes, known = con.execute(_PROCESSES).fetchall()[0]
+    apart = (
+        f"NCCL's records are of more than one job: processes {pid} and {other} used GPU {gpu} of"
+        f" {host or 'a host'} and have no communicator in common; keep those of one job"
+        for host, gpu, pid, other in con.execute(_OF_TWO_JOBS).fetchall()
+    )
+    return (
+        *apart,
+        f"NCCL's records: {words.count(known)} of {words.count(processes)} processes (one per GPU)"
+        " are known to be ranks of this run",
     )

@@ -11,11 +11,10 @@ not grow with the file.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 
 from traceweave.arrays import Flags, Ints
 from traceweave.vocabulary import script
@@ -60,51 +59,32 @@ def nest(con: duckdb.DuckDBPyConnection, ranges: str, parents: str) -> None:
         f"CREATE OR REPLACE TEMP TABLE {parents}"
         " (thread UBIGINT, op_id BIGINT, depth INTEGER, parent_id BIGINT, crosses BOOLEAN)"
     )
-    sweep = _Sweep()
-    first = 0
-    while True:
+    last, before = None, _NONE  # a thread may go on from one batch to the next
+    for first in count(0, BATCH_ROWS):
         batch = con.sql(
             f"SELECT thread, start_ns, end_ns, op_id FROM {ranges} WHERE rowid BETWEEN $1 AND $2",
             params=[first, first + BATCH_ROWS - 1],
         ).fetchnumpy()
-        if not len(batch["op_id"]):
+        threads, columns = batch["thread"], [batch[c] for c in ("start_ns", "end_ns", "op_id")]
+        if not len(threads):
             return
-        nested = sweep.nest(**batch)  # which SQL finds by name  # noqa: F841
-        con.execute(
-            f"INSERT INTO {parents} BY NAME"
-            " SELECT * REPLACE (nullif(parent_id, -1) AS parent_id) FROM nested"
-        )
-        first += BATCH_ROWS
-
-
-class _Sweep:
-    """Nests batch after batch; a thread may go on from one to the next."""
-
-    def __init__(self) -> None:
-        self._thread: int | None = None
-        self._before = _NONE
-
-    def nest(
-        self, thread: npt.NDArray[np.uint64], start_ns: Ints, end_ns: Ints, op_id: Ints
-    ) -> dict[str, npt.NDArray[np.generic]]:
-        """Return the columns of `parents` for the next rows of `ranges`; -1 is no parent."""
-        bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
+        bounds = [0, *(np.flatnonzero(threads[1:] != threads[:-1]) + 1).tolist(), len(threads)]
         parts = []
-        for first, stop in pairwise(bounds):
-            if thread[first] != self._thread:
-                self._thread, self._before = int(thread[first]), _NONE
-            rows = slice(first, stop)
-            ranges = self._before.followed_by(start_ns[rows], end_ns[rows], op_id[rows])
-            parts.append(_parents(ranges, len(self._before)))
-            self._before = ranges.needed_later()
+        for at, stop in pairwise(bounds):
+            if threads[at] != last:
+                last, before = threads[at], _NONE
+            of_thread = before.followed_by(*(column[at:stop] for column in columns))
+            parts.append(_parents(of_thread, len(before)))
+            before = of_thread.needed_later()
         depth, parent_id, lies_in, crosses = (np.concatenate(p) for p in zip(*parts, strict=True))
-        return {
-            "thread": thread,
-            "op_id": op_id,
-            "depth": depth,
-            "parent_id": np.where(lies_in, parent_id, -1),
-            "crosses": crosses,
-        }
+        nested = {  # which SQL finds by name  # noqa: F841
+            "thread": threads, "op_id": batch["op_id"], "depth": depth, "parent_id": parent_id,
+            "lies_in": lies_in, "crosses": crosses,
+        }  # fmt: skip
+        con.execute(
+            f"INSERT INTO {parents} BY NAME SELECT * EXCLUDE (lies_in)"
+            " REPLACE (CASE WHEN lies_in THEN parent_id END AS parent_id) FROM nested"
+        )
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@
     rank IN (SELECT r.rank FROM recording AS r WHERE r.is_unknown AND r.steps = [])
         OR coalesce((rank, step) IN (SELECT (r.rank, s.step) FROM recording AS r, unnest(r.steps) AS s(step) WHERE r.is_unknown), FALSE);
 
+-- macro: tw_counts(whose, which) | whether what a rank issued in this step is of the mean step: the step is one of `steps`, or none is marked
+    (whose, which) IN (SELECT (s.rank, s.step) FROM steps AS s) OR (SELECT count(*) = 0 FROM steps);
+
 -- rows: tw_windows(kind) | one row per rank and step ('device', 'host') or per rank ('span', and ranks without steps): rank, timeline, step, start_ns and end_ns on the rank's own clock, note
 WITH stepped AS (
     SELECT

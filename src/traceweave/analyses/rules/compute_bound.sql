@@ -35,6 +35,6 @@ FROM (
 ) AS k CROSS JOIN (
     SELECT count(*) AS count
     FROM host_ops AS h CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE NOT s.has_gpu AND h.kind = 'op' AND (h.step IS NOT NULL OR NOT s.has_steps)
+    WHERE NOT s.has_gpu AND h.kind = 'op' AND tw_counts(h.rank, h.step)
 ) AS o
 WHERE compute_ns >= {{ param('compute_bound_share') }} * step_ns

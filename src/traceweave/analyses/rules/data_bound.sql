@@ -11,7 +11,7 @@ SELECT
     f.scenario,
     i.opening || CASE WHEN s.has_gpu THEN ' while the host waits for data' ELSE ' while it waits for data' END || i.details AS evidence,
     CASE
-        WHEN p.is_torch THEN 'More loader workers, pin_memory, prefetch_factor; load and transform ahead of the step'
+        WHEN p.is_torch THEN format('More loader workers, {}prefetch_factor; load and transform ahead of the step', CASE WHEN s.has_gpu THEN 'pin_memory, ' ELSE '' END)
         ELSE 'Read and prepare data ahead of the step, on other threads'
     END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s

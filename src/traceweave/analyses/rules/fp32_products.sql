@@ -29,7 +29,7 @@ named AS (
 products AS (
     SELECT sum(o.duration_ns) / any_value(s.windows) AS time_ns, list_sort(list(DISTINCT n.kind)) AS patterns
     FROM gpu_ops AS o JOIN named AS n USING (name) CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE o.class = 'gemm' AND n.kind <> 'tf32' AND (o.step IS NOT NULL OR NOT s.has_steps)
+    WHERE o.class = 'gemm' AND n.kind <> 'tf32' AND tw_counts(o.rank, o.step)
 )
 SELECT
     format('{} multiplies in fp32 off the tensor cores', s.each_unit) AS title,

@@ -12,7 +12,7 @@ long AS MATERIALIZED (
     SELECT h.op_id, h.rank, h.pid, h.tid, h.name, h.start_local_ns, h.duration_ns
     FROM host_ops AS h
     SEMI JOIN launching AS l ON l.rank = h.rank AND l.pid IS NOT DISTINCT FROM h.pid AND l.tid IS NOT DISTINCT FROM h.tid
-    WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND (h.step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }}))
+    WHERE h.kind = 'op' AND h.duration_ns >= {{ param('host_stall_ns') }} AND tw_counts(h.rank, h.step)
 ),
 inside AS (
     SELECT l.op_id, sum(h.duration_ns) AS inside_ns FROM long AS l JOIN host_ops AS h ON h.parent_id = l.op_id GROUP BY l.op_id

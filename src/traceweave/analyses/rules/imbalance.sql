@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it, rather not by chance (at most 50 %); the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, hosts that launch late in turn, of which launch_bound tells, and few ranks that wait for data, of which data_bound or one_off_stall does; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it and twice as long as any other, rather not by chance (at most 50 %), or a few by turns; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, hosts that launch late in turn, of which launch_bound tells, and few ranks that wait for data, of which data_bound or one_off_stall does; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, where one is known of at least half of the waiting, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -59,25 +59,29 @@ together AS (
     FROM {{ ref('late_together') }} AS g
     WHERE NOT EXISTS (FROM told WHERE list_contains(g.ranks, told.rank))
 ),
--- of whom it is mostly, though chance may do that too
+-- of whom it is mostly, though chance may do that too; or of the few who take turns
 maybe AS (
-    SELECT rank, format(', most for rank {}, which may be chance. ', rank) AS whom
+    SELECT m.rank, CASE WHEN m.rank IS NOT NULL THEN format(', most for rank {}, which may be chance. ', m.rank)
+        WHEN len(m.turns) > 1 AND 2 * len(m.turns) <= r.ranks + 1 AND 2 * m.turns_ns > m.all_ns THEN format(', in turn, most for {}. ', tw_ranks(m.turns)) END AS whom
     FROM (
-        SELECT max(rank) FILTER (WHERE stands_out AND chance <= 0.5 AND 2 * apart_ns > all_ns AND NOT EXISTS (FROM few) AND NOT EXISTS (FROM together)) AS rank
-        FROM (SELECT *, sum(apart_ns) OVER () AS all_ns FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
-    )
+        SELECT
+            max(rank) FILTER (stands_out AND chance <= 0.5 AND 2 * apart_ns > all_ns AND apart_ns >= 2 * coalesce(longest[2], 0) AND NOT EXISTS (FROM few) AND NOT EXISTS (FROM together)) AS rank,
+            list(rank ORDER BY rank) FILTER (2 * apart_ns >= longest[1]) AS turns, sum(apart_ns) FILTER (2 * apart_ns >= longest[1]) AS turns_ns, any_value(all_ns) AS all_ns
+        FROM (SELECT *, sum(apart_ns) OVER () AS all_ns, max(apart_ns, 2) OVER () AS longest FROM {{ ref('blame') }} ANTI JOIN told USING (rank))
+    ) AS m CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS r
 ),
 -- why those are late that no finding of its own is about; of one rank in few steps, why it is then
 late AS (
     SELECT
-        arg_max(cause, (wait_ns, cause)) AS cause,
-        max(wait_ns) / nullif(sum(wait_ns), 0) AS share,
-        2 * coalesce(sum(wait_ns) FILTER (WHERE cause = 'compute'), 0) >= sum(wait_ns) AS is_compute
+        -- what is known of less than half is not what most of it is for
+        CASE WHEN 2 * sum(wait_ns) FILTER (cause IS NOT NULL) >= sum(wait_ns) THEN arg_max(cause, (wait_ns, cause)) FILTER (cause IS NOT NULL) END AS cause,
+        max(wait_ns) FILTER (cause IS NOT NULL) / sum(wait_ns) FILTER (cause IS NOT NULL) AS share,
+        2 * coalesce(sum(wait_ns) FILTER (cause = 'compute'), 0) >= sum(wait_ns) FILTER (cause IS NOT NULL) AS is_compute
     FROM (
         SELECT s.cause, sum(s.resolved_wait_ns) AS wait_ns
         FROM {{ ref('stragglers', per='step') }} AS s ANTI JOIN told USING (rank)
         LEFT JOIN few AS o ON TRUE CROSS JOIN maybe AS m LEFT JOIN together AS g ON TRUE
-        WHERE s.cause IS NOT NULL AND CASE WHEN o.rank IS NOT NULL THEN s.rank = o.rank AND list_contains(o.steps, s.step)
+        WHERE CASE WHEN o.rank IS NOT NULL THEN s.rank = o.rank AND list_contains(o.steps, s.step)
             WHEN g.ranks IS NOT NULL THEN list_contains(g.ranks, s.rank) ELSE s.rank = coalesce(m.rank, s.rank) END
         GROUP BY s.cause
     )

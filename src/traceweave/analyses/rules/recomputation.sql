@@ -44,12 +44,11 @@ work AS (
         WHERE category = 'compute' AND launch_start_local_ns IS NOT NULL AND rank IN (SELECT rank FROM again)
     ) AS g
     ASOF JOIN again AS a ON a.rank = g.rank AND a.thread = g.thread AND g.start_ns >= a.start_ns
-    CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE g.start_ns < a.end_ns AND (g.step IS NOT NULL OR NOT s.has_steps)
+    WHERE g.start_ns < a.end_ns AND tw_counts(g.rank, g.step)
     UNION ALL
     SELECT a.rank, a.end_ns - a.start_ns
     FROM again AS a CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE NOT s.has_gpu AND (a.step IS NOT NULL OR NOT s.has_steps)
+    WHERE NOT s.has_gpu AND tw_counts(a.rank, a.step)
 ),
 told AS (
     SELECT

@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -82,7 +82,7 @@ late AS (
 )
 SELECT
     format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns)) AS title,
-    t.mean_ns - t.p50_ns AS cost_ns,
+    t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) AS cost_ns,
     'steps step=' || t.longest AS shows,
     format('Steps take {} at the median, {} on average. The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
@@ -95,7 +95,8 @@ SELECT
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
     || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)) || coalesce(format(', whose inputs have {} times the elements there', tw_digits(z.times)), ''), '')
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '')
-    || coalesce(format('. It updates the parameters, as {} of {} steps do', u.steps, t.steps), '') AS evidence,
+    || coalesce(format('. It updates the parameters, as {} of {} steps do', u.steps, t.steps), '')
+    || coalesce(format('. Other findings are about stalls in it, {} per step', tw_time(v.stall_ns)), '') AS evidence,
     CASE
         WHEN u.steps IS NOT NULL THEN 'Mark updates as steps, not micro-batches (prof.step() once per update): a step with an update takes longer'
         WHEN z.times IS NOT NULL THEN 'Make batches of one size: sort, pack or cut samples by their length; else smaller batches of long ones'
@@ -117,7 +118,8 @@ LEFT JOIN tw_gap_causes() AS c ON g.grew = 'idle: ' || c.cause
 LEFT JOIN (SELECT step, avg(compile_ns) AS compile_ns FROM {{ ref('compiling') }} GROUP BY step) AS k ON k.step = t.longest
 CROSS JOIN {{ ref('mean_step') }} AS m
 LEFT JOIN {{ ref('exposure') }} AS e ON TRUE
-WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns >= {{ param('unsteady_share') }} * t.p50_ns AND coalesce(2 * a.more_ns >= g.grew_ns, TRUE)
+CROSS JOIN (SELECT sum(i.stall_ns) AS stall_ns FROM {{ ref('idling') }} AS i JOIN {{ ref('steadiness') }} AS t ON list_contains(i.stalled_steps, t.longest)) AS v
+WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) >= {{ param('unsteady_share') }} * t.p50_ns AND coalesce(2 * a.more_ns >= g.grew_ns, TRUE)
     -- no two batches of an inference engine have the same to do: of them only idle time tells
     AND NOT (coalesce(NOT starts_with(g.grew, 'idle'), FALSE) AND EXISTS (FROM steps WHERE source = 'engine'))
     -- a first step that is long because ranks began to record at different moments says nothing of steps

@@ -11,7 +11,7 @@ WITH per_step AS (
         r.op, r.group_id, r.step, any_value(r.read_by) AS read_by,
         count(DISTINCT r.rank) AS readers, count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
     FROM {{ ref('read_calls') }} AS r
-    WHERE r.step IS NOT NULL
+    WHERE r.step IS NOT NULL AND tw_counts(r.rank, r.step)
     GROUP BY r.op, r.group_id, r.step
 )
 SELECT op, group_id, any_value(read_by) AS read_by, round(avg(calls))::BIGINT AS calls, max(bytes) AS bytes

@@ -17,5 +17,5 @@ FROM (
     FROM host_ops
     WHERE kind NOT IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_range_names WHERE compiles = 'yes')
 )
-WHERE step IS NOT NULL OR NOT (SELECT has_steps FROM {{ ref('mean_step') }})
+WHERE tw_counts(rank, step)
 GROUP BY rank, step

@@ -39,9 +39,9 @@ within AS (
 calls AS MATERIALIZED (
     SELECT h.parent_id, h.duration_ns, k.copy_kind, k.can_stall
     FROM host_ops AS h
-    JOIN {{ ref('mean_step') }} AS s ON h.step IS NOT NULL OR NOT s.has_steps
     LEFT JOIN called AS k ON k.op_id = h.op_id
     WHERE h.kind IN ('runtime', 'driver')
+        AND tw_counts(h.rank, h.step)
         AND (h.name IN (SELECT name FROM tw_call_names WHERE waits_for IS NOT NULL) OR k.is_waiting)
 ),
 waits AS (

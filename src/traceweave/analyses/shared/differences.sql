@@ -1,7 +1,7 @@
 -- shared: differences | what each rank does more, longer or alone, beside the median of the others
 -- grain: one row per rank and thing that it takes longer for than the median of the others, over all steps
 -- column: rank INTEGER | global rank
--- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it), 'range' (annotation or NVTX range on the host), or 'idle'
+-- column: kind VARCHAR | 'kernel', 'operator' (of a CPU run, without those inside it; else its kernels, where ranks run others for it), 'range' (annotation or NVTX range on the host), or 'idle'
 -- column: name VARCHAR | its name; of 'idle' the cause as in idle_causes. Ranges that only numbers or a hash tell apart are one
 -- column: count_per_step DOUBLE | how often, mean over the steps in which it takes longer
 -- column: others_count DOUBLE | the median of the others
@@ -11,8 +11,30 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
-WITH things AS (
-    SELECT rank, step, kind, name, n, ns FROM {{ ref('own_times') }}
+WITH some_run AS (
+    SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+),
+-- of what all ranks call each may run a kernel of its own, as autotuning chooses: then all that it runs is compared
+chosen AS MATERIALIZED (
+    SELECT h.name
+    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+    WHERE o.category = 'compute' AND h.kind = 'op' AND o.name IN (FROM some_run)
+    GROUP BY h.name
+    HAVING count(DISTINCT o.rank) = (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+),
+launched AS MATERIALIZED (
+    SELECT o.rank, o.step, h.name AS operator, o.name, count(*) AS n, sum(o.duration_ns) AS ns
+    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+    WHERE o.category = 'compute' AND h.kind = 'op' AND h.name IN (FROM chosen)
+    GROUP BY ALL
+),
+things AS (
+    SELECT t.rank, t.step, t.kind, t.name, t.n - coalesce(l.n, 0) AS n, t.ns - coalesce(l.ns, 0) AS ns
+    FROM {{ ref('own_times') }} AS t
+    LEFT JOIN (SELECT rank, step, name, sum(n) AS n, sum(ns) AS ns FROM launched GROUP BY ALL) AS l
+        ON t.kind = 'kernel' AND l.rank = t.rank AND l.step IS NOT DISTINCT FROM t.step AND l.name = t.name
+    UNION ALL
+    SELECT rank, step, 'operator', operator, sum(n), sum(ns) FROM launched GROUP BY ALL
     UNION ALL
     -- what a thread is in while it waits for others is theirs
     SELECT rank, step, 'range', tw_unnumbered(name), count(*), sum(duration_ns)

@@ -21,7 +21,7 @@
 -- column: is_p2p BOOLEAN | a send or recv
 -- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations, or the host reads it
 -- column: is_read BOOLEAN | the host reads its result, or waits in it, in every step (`always_read`), as read_sum says
--- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'tp', 'pp', 'all_to_all' or 'unknown'
+-- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'buffers' (broadcasts in the forward pass of DDP), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
 -- column: is_start BOOLEAN | its waiting mirrors how unevenly the recording began
 -- column: bare_ns BIGINT | exposed for another reason than waiting, as far as the traces tell; of messages of a pipeline whose other side is not known, nothing
@@ -121,6 +121,7 @@ SELECT
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM sums) THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
         WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.rank IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
+        WHEN e.op = 'broadcast' AND f.is_forward THEN 'buffers'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
         ELSE 'unknown'
     END AS use,
@@ -131,16 +132,14 @@ SELECT
     NOT lacks_ranks AND e.exposed_transfer_ns IS NULL AND i.ranks_expected > 1 AS is_unsplit,
     coalesce(o.is_recorded, (SELECT count(*) = max(world_size) FROM ranks), FALSE) AS is_recorded
 FROM {{ ref('exposed_comm') }} AS e
-JOIN {{ ref('rank_windows') }} AS r USING (rank)
-CROSS JOIN {{ ref('mean_step') }} AS s
+JOIN {{ ref('budget') }} AS r ON r.rank = e.rank AND r.step IS NOT DISTINCT FROM e.step
 CROSS JOIN ddp AS d
 LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
-LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op = 'all_gather')
+LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op IN ('all_gather', 'broadcast'))
 LEFT JOIN sharding AS h ON h.call_id = e.call_id
 LEFT JOIN {{ ref('read_calls') }} AS w ON w.rank = e.rank AND w.collective_id = e.collective_id
 LEFT JOIN {{ ref('always_read') }} AS v ON v.op = w.op AND v.group_id IS NOT DISTINCT FROM w.group_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id
-WHERE e.step IS NOT NULL OR NOT s.has_steps

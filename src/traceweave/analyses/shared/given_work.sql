@@ -3,9 +3,12 @@
 -- column: rank INTEGER | global rank
 -- column: step BIGINT | step in which it was launched
 -- column: own_ns DOUBLE | how long its calls took, without those inside them
--- column: given_ns DOUBLE | how long they would have, had each taken the mean over the ranks of the same call on inputs of the same sizes in the same step; calls whose inputs are not recorded count as they are
+-- column: given_ns DOUBLE | how long they would have, had each taken the mean over the ranks of the same call on inputs of the same sizes in the same step; calls whose inputs are not recorded count as they are, but for what autograd does around operators
 WITH calls AS (
-    SELECT rank, step, name, arguments_hash, n, ns FROM {{ ref('own_calls') }}
+    -- what autograd does around operators it is not given: it has no inputs that could be recorded
+    SELECT
+        rank, step, name, CASE WHEN name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) THEN coalesce(arguments_hash, 0) ELSE arguments_hash END AS arguments_hash, n, ns
+    FROM {{ ref('own_calls') }}
     UNION ALL
     SELECT g.rank, g.step, g.name, h.arguments_hash, count(*), CAST(sum(g.duration_ns) AS BIGINT)
     FROM gpu_ops AS g LEFT JOIN host_ops AS l ON l.op_id = g.launch_op_id LEFT JOIN host_ops AS h ON h.op_id = l.parent_id

@@ -7,15 +7,17 @@
 -- column: op_id BIGINT | the operator in host_ops
 -- column: arguments_hash BIGINT | that of its arguments
 WITH named AS (
-    SELECT DISTINCT name
+    SELECT DISTINCT kind, name
     FROM (
         FROM {{ ref('differences') }} WHERE kind IN ('kernel', 'operator')
         QUALIFY row_number() OVER (PARTITION BY rank ORDER BY excess_ns DESC, name) = 1
     )
     WHERE rank IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler AND cause = 'compute')
 )
+SELECT rank, step, name, op_id, arguments_hash
+FROM host_ops
+WHERE kind = 'op' AND name IN (SELECT name FROM named WHERE kind = 'operator')
+UNION ALL
 SELECT o.rank, o.step, o.name, h.op_id, h.arguments_hash
-FROM device_ops AS o
-LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id AND o.timeline <> 'cpu'
-JOIN host_ops AS h ON h.op_id = CASE WHEN o.timeline = 'cpu' THEN o.op_id ELSE l.parent_id END
-WHERE o.category = 'compute' AND o.name IN (FROM named)
+FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+WHERE o.category = 'compute' AND o.name IN (SELECT name FROM named WHERE kind = 'kernel')

@@ -30,7 +30,7 @@ medians AS MATERIALIZED (
         tw_percentile(duration_ns, 0.5) AS median_ns,
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
     FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
-    WHERE category = 'compute' AND kind = 'kernel'
+    WHERE category = 'compute' AND kind = 'kernel' AND (step IS NULL OR tw_counts(rank, step))
     GROUP BY rank, name
 ),
 beside_others AS (

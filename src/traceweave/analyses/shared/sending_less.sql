@@ -2,11 +2,11 @@
 -- grain: one row per use of communication
 -- needs: ref('exposed_calls')
 -- column: use VARCHAR | as in exposed_calls
+-- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update, or sends buffers; NULL: not known to
+-- column: once VARCHAR | what to do about it
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
--- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update; NULL: not known to
--- column: once VARCHAR | what to do about it
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
@@ -88,7 +88,11 @@ ways AS (
 )
 SELECT
     use,
-    CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'gradients' THEN 'data-parallel ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'tp' THEN 'tensor-parallel '
+    CASE WHEN use = 'buffers' THEN 'DDP sends buffers of one rank to the others before each forward pass'
+        ELSE format('DDP reduces gradients in each of {} backward passes of an update, where the last is enough', sent) END AS again,
+    CASE WHEN use = 'buffers' THEN 'DDP: broadcast_buffers=False, if ranks may keep buffers of their own, as statistics of BatchNorm'
+        ELSE format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) END AS once,
+    CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'gradients' THEN 'data-parallel ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'buffers' THEN 'DDP buffer ' WHEN 'tp' THEN 'tensor-parallel '
         WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END AS kind,
     ways,
     CASE use
@@ -99,8 +103,7 @@ SELECT
         WHEN 'tp' THEN 'Tensor parallelism: fewer ranks per group, all within a node, or transfers in chunks overlapped with the matrix products (async TP): see tp'
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: ' || ways
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
+        WHEN 'buffers' THEN once
         ELSE format('Send less ({})', ways)
-    END AS advice,
-    format('DDP reduces gradients in each of {} backward passes of an update, where the last is enough', sent) AS again,
-    format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) AS once
+    END AS advice
 FROM ways

@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from traceweave.analyses import LATE, cause_words
 from traceweave.report.columns import rows_table
 from traceweave.report.page import Column, Figure, Origin, Section, Table, bars
 from traceweave.report.query import Row, analysis_rows, relation_rows
@@ -16,7 +17,6 @@ from traceweave.report.sections.matching import (
     load_matching,
     matching_in_words,
 )
-from traceweave.report.sections.stragglers import with_known_share
 from traceweave.report.selection import Selection, select_ranks
 from traceweave.words import count, duration, percent, plural, size
 
@@ -32,8 +32,11 @@ class Collectives:
 
     tails: list[Row]
     waits: list[Row]
+    """By rank."""
     matching: Matching
     groups: dict[int, str]
+    meaning: dict[str, str]
+    """What causes of being late are, in words."""
 
     @property
     def waited_ns(self) -> int:
@@ -48,11 +51,9 @@ def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
         g["group_id"]: g["description"] or g["name"] or f"group {g['group_id']}"
         for g in relation_rows(con, "groups", "group_id")
     }
+    waits = sorted(analysis_rows(con, "stragglers"), key=lambda row: row["rank"])
     return Collectives(
-        tails=analysis_rows(con, "tails"),
-        waits=sorted(analysis_rows(con, "stragglers"), key=lambda row: row["rank"]),
-        matching=load_matching(con),
-        groups=groups,
+        analysis_rows(con, "tails"), waits, load_matching(con), groups, cause_words(con, LATE)
     )
 
 
@@ -88,9 +89,18 @@ def waits_in_words(collectives: Collectives, ranks: int) -> str:
     )
     if share >= 0.1:
         where += f"; rank {second['rank']} comes next with {percent(share)} of the waiting"
+    where += f". {_why(collectives, first)}"
     if part < 0.5 and part < 2 * share:
         return f"No single rank holds up the rest. Most is due to rank {first['rank']}: {where}."
     return f"The ranks wait most for rank {first['rank']}: {where}."
+
+
+def _why(collectives: Collectives, row: Row) -> str:
+    """Say what a rank did longer on its way to collectives; no stop at the end."""
+    if row["cause"] is None:
+        return f"Why is not known{': ' + row['note'] if row['note'] else ''}"
+    detail = f" ({row['cause_detail']})" if row["cause_detail"] else ""
+    return f"On its way {collectives.meaning[row['cause']]}{detail}"
 
 
 def waiting_in_words(collectives: Collectives) -> str:
@@ -115,7 +125,7 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
     figures = [*_wait_figure(collectives), *_tail_figure(collectives)]
     return Section(
         anchor="collectives",
-        title="Collectives: waiting and tails",
+        title="Waiting for others, and tails of collectives",
         lead=(
             "A collective begins on each rank when that rank arrives and moves data once the last"
             " one has. What comes before is waiting, what comes after is transfer."
@@ -138,6 +148,11 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
             " if another group held it up, the rank that did",
             "Clock-free wait": "the same waiting measured without clocks, in collectives without a"
             " root: for so long as a rank's duration exceeds the shortest of that collective",
+            **{
+                cause: f"on its way to the collectives {collectives.meaning[cause]}"
+                for cause in dict.fromkeys(row["cause"] for row in _shown(collectives).rows)
+                if cause is not None
+            },
             "p50, p95, p99": "half, 95% and 99% take no longer than this: of durations the calls,"
             " one per rank, of waits the calls that wait, of transfers the collectives",
         },
@@ -161,7 +176,7 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
     label = (
         "Bar chart per rank: time that others waited for it and time that it waited for others."
         f" {waits_in_words(collectives, len(collectives.waits))}"
-        " The table “Waiting per rank” holds the numbers."
+        " The table “Who is waited for, and why” holds the numbers."
     )
     unit = _shown(collectives).told("total over all collectives and waiting ranks")
     return [Figure("waits", "Who makes the others wait", unit, label, chart, height=300)]
@@ -170,27 +185,38 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
 def _wait_table(collectives: Collectives) -> list[Table]:
     if not collectives.waits:
         return []
+    shown = _shown(collectives)
     return [
         rows_table(
-            "waits",
-            "Waiting per rank",
+            "stragglers",
+            "Who is waited for, and why",
             "stragglers",
             {
                 "rank": "",
+                "host": "",
                 "instances": "Collectives",
                 "known_last": Column("Times", group="Came last"),
                 "known_last_share": Column("Share", "percent", "Of these", group="Came last"),
                 "origin_wait_ns": "Others waited for it",
+                "delay_max_ns": "Longest delay",
+                "cause": "",
+                "cause_detail": "Namely",
+                "cause_share": "Share",
+                "worst_share": "Worst in steps",
                 "waited_ns": "Waited for others",
                 "waited_free_ns": "Clock-free wait",
                 "inside_ns": "Inside collectives",
             },
-            map(with_known_share, _shown(collectives).rows),
-            note=_shown(collectives).note(
-                "waiting caused", "traceweave analyze stragglers run.duckdb"
-            ),
-        )
+            map(_with_known_share, shown.rows),
+            note=shown.note("waiting caused", "traceweave analyze stragglers run.duckdb"),
+        ).known()
     ]
+
+
+def _with_known_share(row: Row) -> Row:
+    """Return a row with the share of the collectives in which the clocks resolve who came last."""
+    known = row["known_instances"]
+    return {**row, "known_last_share": row["known_last"] / known if known else None}
 
 
 def _tail_figure(collectives: Collectives) -> list[Figure]:

@@ -7,11 +7,14 @@ from typing import cast
 
 import duckdb
 
+from traceweave.analyses.blocks import cost_in_words
 from traceweave.analyses.parameters import common_parameters
-from traceweave.report.columns import rows_table
-from traceweave.report.page import Origin, Section, Table
+from traceweave.report.page import Card, Origin, Section
 from traceweave.report.query import Row, analysis_rows
-from traceweave.words import percent
+from traceweave.words import plural
+
+MOST_TOLD = 3
+"""Findings under the headline; their own section has all."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,11 @@ class Findings:
         return next((row for row in self.rows if (row["step_share"] or 0) >= much), None)
 
     @property
-    def told(self) -> list[Row]:
-        """Those under the headline: the costliest, that it names, and what is no mere info."""
-        worst = self.worst
-        return [row for row in self.rows if row is worst or row["severity"] != "info"]
+    def told(self) -> list[int]:
+        """The places of those for under the headline: the costliest, that it names, and what is no
+        mere info."""
+        rows, worst = enumerate(self.rows), self.worst
+        return [place for place, row in rows if row is worst or row["severity"] != "info"]
 
     @property
     def hangs(self) -> list[Row]:
@@ -52,22 +56,22 @@ def headline_in_words(findings: Findings) -> str:
     """Say in a clause what costs most."""
     if (worst := findings.worst) is None:
         return "no finding would save much"
-    return f"the largest cost, {share_in_words(worst)}: {worst['title']}"
+    return f"the largest cost, {cost_in_words(worst)}: {worst['title']}"
 
 
-def share_in_words(finding: Row) -> str:
-    """Say what a finding costs, and what that is a share of."""
-    most = "" if finding["cost_is"] == "replayed" else "at most "
-    return f"{most}{percent(finding['step_share'])} of a {finding['per']}"
+def rest_in_words(findings: Findings) -> str:
+    """Say how many findings that are no mere info are not under the headline."""
+    rest = len(findings.told) - MOST_TOLD
+    return f"{plural(rest, 'more finding')} below." if rest > 0 else ""
 
 
 def finding_id(place: int) -> str:
-    """Return the id on the page of the finding at a place of the table."""
+    """Return the id on the page of the finding at a place among all."""
     return f"finding-{place + 1}"
 
 
-def findings_section(findings: Findings) -> Section:
-    """Lay out every finding with its evidence and what to try."""
+def findings_section(findings: Findings, cards: tuple[Card, ...]) -> Section:
+    """Lay out every finding, each a card."""
     return Section(
         anchor="findings",
         title="Findings",
@@ -76,31 +80,10 @@ def findings_section(findings: Findings) -> Section:
             " fixed, as replay says; where that cannot be asked it is a bound, what the step would"
             " gain at most." + (" Costs do not add up." if findings.costs > 1 else "")
         ),
-        tables=(_table(findings),),
+        cards=cards,
         origins=(
             Origin("Findings", "traceweave analyze findings run.duckdb"),
             Origin("The run on one screen", "traceweave analyze health run.duckdb"),
         ),
         empty="" if findings.rows else "No rule has anything to say about this run.",
-    )
-
-
-def _table(findings: Findings) -> Table:
-    return rows_table(
-        "findings",
-        "Findings by cost",
-        "findings",
-        {
-            "severity": "",
-            "title": "Found",
-            "evidence": "",
-            "cost_ns": "Cost per step",
-            "uncertainty_ns": "±",
-            "step_share": "Share",
-            "advice": "What to try",
-            "scenario": "",
-            "proof": "Rows",
-        },
-        findings.rows,
-        ids=tuple(finding_id(place) for place in range(len(findings.rows))),
     )

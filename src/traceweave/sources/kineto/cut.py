@@ -1,14 +1,6 @@
-"""Finding where events end, in a stretch of the event array.
+"""Finding where events end, in a stretch of the event array: braces outside strings are counted.
 
-Two ways to find the boundaries:
-
-- line layout: Kineto and every pretty printer write an event's closing brace alone at the start of
-  a line, at one fixed indent. A JSON string cannot hold a raw newline, so that line is always a
-  boundary. Found at memory speed.
-- structural: for everything else (one-line files, hand-made files) braces outside strings are
-  counted with numpy.
-
-Damage can hide boundaries (an unescaped quote turns strings inside out) or fake them; both ways go
+Damage can hide boundaries (an unescaped quote turns strings inside out) or fake them; then it goes
 on at the next place that can only be a boundary, so that one bad event costs no other.
 """
 
@@ -21,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from traceweave.arrays import Flags
+
 BETWEEN = b", \t\r\n"
 """What may lie between two events."""
 
@@ -29,14 +23,10 @@ BOUNDARY = re.compile(rb'\}[\s,]*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s
 string, where quotes are escaped."""
 
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_ARRAY_END = re.compile(rb"\s*\]")
 _AFTER_ARRAY = re.compile(rb'\]\s*(,\s*(["}]|$)|\}|$)')
 
-_BEFORE_BRACKET = np.isin(np.arange(256), np.frombuffer(b"}, \t\r\n\v\f", np.uint8))
-"""Bytes that may precede the bracket that ends the array, as a table."""
-
 _SUSPICIOUS_BYTES = 256 << 10
-"""An event longer than this may be one whose quotes are broken."""
+"""An event longer than this may be one whose quotes or braces are broken."""
 
 
 class Cut(NamedTuple):
@@ -68,53 +58,7 @@ def array_start(head: bytes, searched: int = 0, *, more: bool = False) -> int | 
     return None if more else first.end()
 
 
-def closing_line(buffer: bytes) -> bytes | None:
-    """Return how events end in the line layout, a newline first; None in other layouts."""
-    layout = re.match(rb"\s*?(\r?\n[ \t]*)\{\s*?\r?\n", buffer)
-    return None if layout is None else layout.group(1) + b"}"
-
-
-def line_boundary(close: bytes) -> re.Pattern[bytes]:
-    """Match the end of an event; group 1 is the comma, or the white space and bracket after it."""
-    return re.compile(re.escape(close) + rb"(,|\s*\])")
-
-
-def cut_at_lines(buffer: bytes, close: bytes, last: bool) -> Cut:
-    """Cut after the last line that closes an event; the array ends where it has no comma.
-
-    `last`: nothing follows, so the event that ends the buffer is whole.
-    """
-    if _ARRAY_END.match(buffer):
-        return Cut(b"", buffer.lstrip(), ended=True)
-    # counting is several times faster than searching with a regular expression
-    if _may_end_array(buffer) and buffer.count(close) > buffer.count(close + b","):
-        end = re.search(re.escape(close) + rb"(?=[\s,]*\])", buffer)
-        if end is not None:
-            rest = buffer[end.end() :].lstrip(BETWEEN)
-            return Cut(buffer[: end.end()].lstrip(BETWEEN), rest, ended=True)
-    if last and buffer.rstrip().endswith(close):
-        return Cut(buffer.strip(BETWEEN), b"")
-    at = buffer.rfind(close + b",")
-    if at < 0:
-        return Cut(b"", buffer)
-    at += len(close)
-    # what is stripped from the little that is left need not be from the block that begins with it,
-    # which would be copied once more
-    return Cut(buffer[:at].lstrip(BETWEEN), buffer[at + 1 :].lstrip(BETWEEN))
-
-
-def _may_end_array(buffer: bytes) -> bool:
-    """Tell whether a bracket closes where an event or white space precedes it, as the array does.
-
-    Profilers write lists inside events without white space, so most buffers hold no such bracket,
-    and looking at the brackets alone is several times faster than searching for the array's end.
-    """
-    octets = np.frombuffer(buffer, np.uint8)
-    brackets = np.flatnonzero(octets == ord("]"))
-    return bool(_BEFORE_BRACKET[octets[brackets - 1]].any())
-
-
-def cut_structurally(buffer: bytes, last: bool) -> Cut:
+def cut(buffer: bytes, last: bool) -> Cut:
     """Cut after the last object that closes at the array's own level.
 
     `last`: nothing follows, so what does not close never will.
@@ -133,7 +77,7 @@ def cut_structurally(buffer: bytes, last: bool) -> Cut:
         damaged = True
     else:
         suspicious = last or len(buffer) - end > _SUSPICIOUS_BYTES
-        damaged = suspicious and _hides_boundary(buffer, scan, end, len(buffer))
+        damaged = suspicious and BOUNDARY.search(buffer, end) is not None
     if damaged and (boundaries := [match.start() + 1 for match in BOUNDARY.finditer(buffer)]):
         # from here on quotes are counted anew; what lies before is taken apart when it is read
         end = boundaries[-1]
@@ -141,14 +85,19 @@ def cut_structurally(buffer: bytes, last: bool) -> Cut:
     return Cut(buffer[:end].strip(BETWEEN), buffer[end:].lstrip(BETWEEN) if end else buffer)
 
 
-def split(block: bytes, close: bytes | None) -> list[bytes]:
+def split(block: bytes) -> list[bytes]:
     """Return the events of a block one by one; those around damage may come in one piece."""
-    if close is not None:
-        pieces = re.split(re.escape(close) + rb"[\s,]*(?=\{)", block)
-        return [*(piece + close for piece in pieces[:-1]), pieces[-1]]
-    scan = _scan(block)
-    ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(block)]
-    pieces = [block[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
+    depth = _scan(block).depth
+    if len(depth) and (depth[-1] or depth.min() < 0):  # damage, behind which depths are wrong
+        return split_at_boundaries(block)
+    return split_at_depth(block)
+
+
+def split_at_depth(text: bytes) -> list[bytes]:
+    """Return what lies between the places where all that was opened is closed."""
+    scan = _scan(text)
+    ends = [0, *(scan.marks[scan.depth == 0] + 1).tolist(), len(text)]
+    pieces = [text[a:b].strip(BETWEEN) for a, b in pairwise(ends) if b > a]
     return [piece for piece in pieces if piece]
 
 
@@ -161,7 +110,8 @@ def split_at_boundaries(piece: bytes) -> list[bytes]:
 class _Scan(NamedTuple):
     """The braces and brackets of a text, all counted as braces."""
 
-    quotes: npt.NDArray[np.int64]
+    in_string: Flags
+    """Of each byte, whether it lies behind an odd number of quotes."""
     marks: npt.NDArray[np.int64]
     """Positions of those outside strings."""
     depth: npt.NDArray[np.int64]
@@ -177,10 +127,6 @@ class _Scan(NamedTuple):
         marks = int(np.searchsorted(self.marks, position))
         return int(self.depth[marks - 1]) if marks else 0
 
-    def in_string(self, position: int) -> bool:
-        """Tell whether the byte at `position` lies behind an odd number of quotes."""
-        return bool(np.searchsorted(self.quotes, position) & 1)
-
 
 def _scan(text: bytes) -> _Scan:
     """Find the braces of a text that begins outside any string, at depth 0."""
@@ -188,15 +134,28 @@ def _scan(text: bytes) -> _Scan:
     if b"\\" in plain:  # escapes cannot hide a quote any more: \\ first, then \"
         plain = plain.replace(b"\\\\", b"__").replace(b'\\"', b"__")
     octets = np.frombuffer(plain, np.uint8)
-    quotes = np.flatnonzero(octets == ord('"'))
+    in_string = _behind_odd_quotes(octets)
     folded = octets | 0x20  # [ ] become { }
-    marks = np.flatnonzero((folded == ord("{")) | (folded == ord("}")))
-    outside = (np.searchsorted(quotes, marks) & 1) == 0
-    marks = marks[outside]
-    steps = np.where(folded[marks] == ord("{"), 1, -1)
-    return _Scan(quotes, marks, np.cumsum(steps))
+    marks = np.flatnonzero(((folded == ord("{")) | (folded == ord("}"))) & ~in_string)
+    depth = np.cumsum(np.where(folded[marks] == ord("{"), 1, -1))
+    return _Scan(in_string, marks, depth)
+
+
+def _behind_odd_quotes(octets: npt.NDArray[np.uint8]) -> Flags:
+    """Tell of each byte whether the number of quotes up to it is odd: bit by bit, 64 at a time,
+    which takes half of the time of finding every quote.
+    """
+    quotes = np.packbits(octets == ord('"'), bitorder="little")
+    words = np.zeros(-(-len(quotes) // 8), "<u8")
+    words.view(np.uint8)[: len(quotes)] = quotes
+    for shift in (1, 2, 4, 8, 16, 32):  # each bit becomes the parity of those up to it
+        words ^= words << np.uint64(shift)
+    odd = np.logical_xor.accumulate(words >> np.uint64(63) == 1)
+    words[1:][odd[:-1]] ^= np.uint64(2**64 - 1)  # which the words before turn round
+    bits = np.unpackbits(words.view(np.uint8), count=len(octets), bitorder="little")
+    return bits.view(np.bool_)
 
 
 def _hides_boundary(buffer: bytes, scan: _Scan, start: int, stop: int) -> bool:
     """Tell whether the count of quotes takes a boundary for the inside of a string."""
-    return any(scan.in_string(m.start()) for m in BOUNDARY.finditer(buffer, start, stop))
+    return any(scan.in_string[m.start()] for m in BOUNDARY.finditer(buffer, start, stop))

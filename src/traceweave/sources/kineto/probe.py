@@ -15,6 +15,7 @@ from traceweave.sources.kineto.reader import Reading, read_events, stage_events
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
 from traceweave.sources.unpack import bomb_bytes
+from traceweave.sources.values import LATEST_NS
 
 _TOP_LEVEL_KEYS = (
     b'"traceEvents"',
@@ -164,19 +165,15 @@ def describe_process(path: Path, properties: Properties, pid: int | None) -> Pro
     )
 
 
-_Time = tuple[int, int]
-"""Whole microseconds and nanoseconds, as the file has them."""
-
-
 @dataclass
 class _Extent:
     """The times and the process that a sample of each block shows."""
 
     blocks: int = 0
     """How many were seen; none in a file without events."""
-    spans: list[_Time] = field(default_factory=list)
-    """First and last of the spans seen so far; empty before the first."""
-    any: list[_Time] = field(default_factory=list)
+    spans: list[int] = field(default_factory=list)
+    """First and last of the spans seen so far, in ns; empty before the first."""
+    any: list[int] = field(default_factory=list)
     """The same of all events, for files without spans."""
     pid: int | None = None
     processes: set[bytes] = field(default_factory=set)
@@ -211,14 +208,13 @@ class _Extent:
     def epoch_ns(self, base_ns: int) -> tuple[int | None, int | None]:
         """Return first and last time; None where the file has none that makes sense."""
         extent = self.spans or self.any
-        if not extent or any(abs(us) > 4 * 10**15 for us, _ in extent):
+        if not extent or any(abs(ns) > LATEST_NS for ns in extent):
             return None, None
-        first, last = (base_ns + us * 1000 + ns for us, ns in extent)
-        return first, last
+        return base_ns + extent[0], base_ns + extent[1]
 
 
-def _extended(extent: list[_Time], found: list[tuple[bytes, bytes]]) -> list[_Time]:
-    times = [(int(whole), int(decimals.ljust(3, b"0"))) for whole, decimals in found]
+def _extended(extent: list[int], found: list[tuple[bytes, bytes]]) -> list[int]:
+    times = [int(us) * 1000 + int(decimals.ljust(3, b"0")) for us, decimals in found]
     return [min(extent + times), max(extent + times)] if times else extent
 
 

@@ -39,43 +39,29 @@ EXACT_DOUBLE_US = 8_700_000_000_000
 
 _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 
-_READ = Template(script(__package__, "read.sql"))
 
-
-@dataclass(frozen=True)
-class _Times:
-    """How read.sql gets integer nanoseconds out of decimal microseconds."""
-
-    type: str
-    """Type of ts and dur in the JSON reader."""
-    us: str
-    ns: str
-    max_event_bytes: int
-
-    def script(self, source_id: int, pipes: Sequence[int]) -> str:
-        of_time = {f"{t}_{unit}": getattr(self, unit).format(t)
-                   for t in ("ts", "dur") for unit in ("us", "ns")}  # fmt: skip
-        return _READ.substitute(
-            of_time,
-            source_id=source_id,
-            pipes=", ".join(f"'/dev/fd/{pipe}'" for pipe in pipes),
-            time_type=self.type,
-            max_bytes=self.max_event_bytes,
-        )
+def _reading_script(time_type: str, us: str, ns: str, max_bytes: int) -> Template:
+    """Return read.sql, which gets integer nanoseconds out of decimal microseconds of this type by
+    `us` and `ns`; what is left open are the file and its pipes.
+    """
+    of_time = {f"{t}_us": us.format(t) for t in ("ts", "dur")}
+    of_time |= {f"{t}_ns": ns.format(t) for t in ("ts", "dur")}
+    known = {"time_type": time_type, "max_bytes": max_bytes}
+    return Template(Template(script(__package__, "read.sql")).safe_substitute(of_time, **known))
 
 
 # Whole and fractional part apart: each is exact in a double, their sum times 1000 is not.
-_FAST = _Times(
-    type="DOUBLE",
+_FAST = _reading_script(
+    "DOUBLE",
     us="{0}",
     ns="CAST(floor({0}) AS BIGINT) * 1000 + CAST(round(({0} - floor({0})) * 1000) AS BIGINT)",
-    max_event_bytes=MAX_FAST_EVENT_BYTES,
+    max_bytes=MAX_FAST_EVENT_BYTES,
 )
-_EXACT = _Times(
-    type="VARCHAR",
+_EXACT = _reading_script(
+    "VARCHAR",
     us="TRY_CAST({0} AS DECIMAL(20, 3))",
     ns="CAST(TRY_CAST({0} AS DECIMAL(20, 3)) * 1000 AS BIGINT)",
-    max_event_bytes=MAX_EVENT_BYTES,
+    max_bytes=MAX_EVENT_BYTES,
 )
 
 
@@ -144,7 +130,7 @@ def _read_with_care(
     unparsed = Unparsed()
     with trace.path.open("rb") as file:
         stream = _stream(file, trace)
-        blocks = (repair_block(block, stream.close, unparsed) for block in stream.blocks())
+        blocks = (repair_block(block, unparsed) for block in stream.blocks())
         quoted = (finish(_quote_times(block)) for block in blocks if block)
         _copy(con, _EXACT, quoted, source_id)
     return _reading(stream, unparsed)
@@ -172,7 +158,7 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
-    times: _Times,
+    reading: Template,
     blocks: Iterator[bytes],
     source_id: int,
     threads: int = 1,
@@ -181,7 +167,7 @@ def _copy(
     with transaction(con):
         for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
             if stretch:
-                _read_parts(con, times, source_id, _deal(stretch, threads))
+                _read_parts(con, reading, source_id, _deal(stretch, threads))
 
 
 def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:
@@ -205,7 +191,7 @@ def _deal(stretch: list[bytes], threads: int) -> list[list[bytes]]:
 
 
 def _read_parts(
-    con: duckdb.DuckDBPyConnection, times: _Times, source_id: int, parts: Sequence[list[bytes]]
+    con: duckdb.DuckDBPyConnection, reading: Template, source_id: int, parts: Sequence[list[bytes]]
 ) -> None:
     """Run read.sql over pipes that threads fill, one for each part."""
     pipes = [os.pipe() for _ in parts]
@@ -217,7 +203,8 @@ def _read_parts(
     try:
         for feeder in feeders:
             feeder.start()
-        con.execute(times.script(source_id, [readable for readable, _ in pipes])).fetchall()
+        listed = ", ".join(f"'/dev/fd/{readable}'" for readable, _ in pipes)
+        con.execute(reading.substitute(source_id=source_id, pipes=listed)).fetchall()
     except duckdb.Error:
         if not failures:  # else the reader only saw a feeder stop
             raise

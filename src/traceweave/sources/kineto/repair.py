@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from traceweave.sources.kineto.cut import split, split_at_boundaries
+from traceweave.sources.kineto.cut import split, split_at_boundaries, split_at_depth
 from traceweave.sources.kineto.stream import EXAMPLE_BYTES
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
@@ -54,17 +54,14 @@ class Unparsed:
             self.example = text[:EXAMPLE_BYTES].decode("utf-8", "replace")
 
 
-def repair_block(block: bytes, close: bytes | None, unparsed: Unparsed) -> bytes:
-    """Return the events of a block that parse, alone or after repair; count the others.
-
-    `close` is how events end in line layout.
-    """
+def repair_block(block: bytes, unparsed: Unparsed) -> bytes:
+    """Return the events of a block that parse, alone or after repair; count the others."""
     try:
         if all(type(event) is dict for event in orjson.loads(b"[" + block + b"]")):
             return block
     except orjson.JSONDecodeError:
         pass
-    return b",".join(_events(block, close, unparsed))
+    return b",".join(_events(block, unparsed))
 
 
 def rewrite_block(block: bytes) -> bytes:
@@ -91,13 +88,14 @@ def repair_event(event: bytes) -> bytes | None:
     return None
 
 
-def _events(block: bytes, close: bytes | None, unparsed: Unparsed) -> Iterator[bytes]:
-    for piece in split(block, close):
+def _events(block: bytes, unparsed: Unparsed) -> Iterator[bytes]:
+    for piece in split(block):
         if (event := repair_event(piece)) is not None:
             yield event
             continue
         for part in split_at_boundaries(piece):
-            yield from _from_part(part, unparsed)
+            for text in split_at_depth(part):
+                yield from _from_part(text, unparsed)
 
 
 def _from_part(part: bytes, unparsed: Unparsed) -> Iterator[bytes]:

@@ -8,20 +8,11 @@ the small rest (the other top-level keys). cut.py finds the boundaries.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain
 from typing import IO
 
 from traceweave.errors import InputError
-from traceweave.sources.kineto.cut import (
-    BETWEEN,
-    BOUNDARY,
-    array_start,
-    closing_line,
-    cut_at_lines,
-    cut_structurally,
-    line_boundary,
-)
+from traceweave.sources.kineto.cut import BETWEEN, BOUNDARY, array_start, cut
 from traceweave.sources.unpack import BLOCK_BYTES, ZEROED, ZEROS, ByteStream
 
 MAX_TOP_BYTES = 32 << 20
@@ -36,9 +27,6 @@ EXAMPLE_BYTES = 200
 
 _KEY_BYTES = 4 << 20
 """In so much of the file the array is looked for beyond a key of its name that lies deeper."""
-
-_LAYOUT_BYTES = 256
-"""Bytes of the array that show how its events are laid out."""
 
 _BETWEEN_BYTES = 64
 """White space that may lie between an event and what follows it."""
@@ -56,7 +44,6 @@ class EventStream:
         left_out: how each event began that was left out: too large, or overwritten by zeros.
         damaged: why the file could not be read to its end; None if it could.
         cut_short: the array never ends, or zeros are in it, so events may be missing.
-        close: how events end in the line layout, None in other layouts; of the latest block.
     """
 
     def __init__(
@@ -78,7 +65,6 @@ class EventStream:
         self.left_out: list[bytes] = []
         self.damaged: str | None = None
         self.cut_short = False
-        self.close: bytes | None = None
 
     def blocks(self) -> Iterator[bytes]:
         """Yield `{...},{...}`: whole events, comma separated, without the array's brackets.
@@ -89,8 +75,6 @@ class EventStream:
         """
         pieces = self._through(self._bytes.pieces())
         buffer = self._skip_head(pieces)
-        self.close = closing_line(buffer)
-        cut = partial(cut_at_lines, close=self.close) if self.close else cut_structurally
         last = False
         while True:
             text, zeros = _parted_at_zeros(buffer)
@@ -106,10 +90,6 @@ class EventStream:
             if zeros:
                 self.cut_short = True
                 buffer = self._skip_event(rest, zeros.lstrip(b"\0"), pieces, ZEROED)
-                continue
-            if last and self.close is not None:
-                self.close = None  # the last events are laid out otherwise, or cut off
-                cut = cut_structurally
                 continue
             if last:
                 self.truncated = rest.strip(BETWEEN)
@@ -132,14 +112,12 @@ class EventStream:
         """Drop an event that is in the way, of which `rest` is left; return what follows it."""
         self.left_out.append(beginning[:EXAMPLE_BYTES])
         self.damaged = self.damaged or why
-        boundary = BOUNDARY if self.close is None else line_boundary(self.close)
-        while (found := boundary.search(rest)) is None:
+        while (found := BOUNDARY.search(rest)) is None:
             kept = rest[-_BETWEEN_BYTES:]
             if not (piece := next(pieces, b"")):
                 return b""
             rest = kept + piece
-        end = found.start() + 1 if self.close is None else found.start(1)
-        return rest[end:].lstrip(BETWEEN) if self.close is None else rest[end:].lstrip(b",")
+        return rest[found.start() + 1 :].lstrip(BETWEEN)
 
     def _read_tail(self, rest: bytes, pieces: Iterator[bytes]) -> bytes:
         """Return what follows the events."""
@@ -170,10 +148,7 @@ class EventStream:
                 searched = 0 if more else len(head)
                 continue
             self.head = head[:end]
-            rest = head[end:]
-            while len(rest) < _LAYOUT_BYTES and (piece := next(pieces, b"")):
-                rest += piece
-            return rest
+            return head[end:]
         if self._bytes.damaged is not None:
             raise InputError(self._bytes.damaged)
         raise InputError("it has no traceEvents array; is it a PyTorch Profiler trace?")

@@ -16,12 +16,12 @@ from traceweave.sources import derive
 from traceweave.sources.batches import insert_all, transaction
 from traceweave.sources.model import Issue, Loaded, Report, Trace
 from traceweave.sources.nccl_logs.lines import LONGEST_LINE, word_end
-from traceweave.sources.nccl_logs.log import MOST_KEYS, Log
+from traceweave.sources.nccl_logs.log import Log
 from traceweave.sources.unpack import ByteStream, bomb_bytes, read_head
 
 _HEAD_BYTES = 256 * 1024
 _LINES = 10_000
-"""Lines that are read between looks at how much is in memory."""
+"""Lines whose calls and choices are in memory at a time."""
 
 _LINE = re.compile(rb"[^\s:]:\d{1,10}:\d{1,10} \[\d{1,4}\] (?:[\w./]+:\d+ )?NCCL (?:INFO|WARN) ")
 _VERSION = re.compile(rb"\b([NR]CCL) version ?:? ?(\d+\.\d+\.\d+)")
@@ -32,19 +32,19 @@ _MEANINGS = {
 }
 
 _STAGE = """
-CREATE OR REPLACE TEMP TABLE new_calls AS SELECT * EXCLUDE (op) FROM base.nccl_calls LIMIT 0;
-CREATE OR REPLACE TEMP TABLE new_choices AS SELECT * EXCLUDE (op) FROM base.nccl_choices LIMIT 0;
+CREATE OR REPLACE TEMP TABLE new_calls AS
+SELECT * EXCLUDE (op, calls) FROM base.nccl_calls LIMIT 0;
+CREATE OR REPLACE TEMP TABLE new_choices AS
+SELECT * EXCLUDE (op, chosen) FROM base.nccl_choices LIMIT 0;
 """
 
 _STORE = """
 INSERT INTO base.nccl_calls BY NAME
-SELECT * REPLACE (sum(calls)::BIGINT AS calls, min(line) AS line), collective_op(name) AS op
-FROM new_calls GROUP BY ALL;
+SELECT *, collective_op(name) AS op
+FROM (SELECT * EXCLUDE (line), count(*) AS calls, min(line) AS line FROM new_calls GROUP BY ALL);
 INSERT INTO base.nccl_choices BY NAME
-SELECT
-    * REPLACE (sum(chosen)::BIGINT AS chosen, min(line) AS line),
-    CASE WHEN name IS NOT NULL THEN collective_op(name) END AS op
-FROM new_choices GROUP BY ALL;
+SELECT *, CASE WHEN name IS NOT NULL THEN collective_op(name) END AS op
+FROM (SELECT * EXCLUDE (line), count(*) AS chosen, min(line) AS line FROM new_choices GROUP BY ALL);
 """
 
 
@@ -82,23 +82,18 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     derive.stage(con)  # for the names of operations
     con.execute(_STAGE)
     log = Log()
+    of_source = {"source_id": source_id}
+    select = "$source_id AS source_id, *"
     with trace.path.open("rb") as file, transaction(con):
         stream = ByteStream(file, report, most_bytes=trace.most_bytes)
         lines = stream.lines(LONGEST_LINE, word_end)
         while some := list(islice(lines, _LINES)):
             log.feed(some)
-            if log.keys > MOST_KEYS:
-                _hand_on(con, log, source_id)
-        _hand_on(con, log, source_id)
-        insert_all(con, "base.nccl_communicators", log.communicator_rows(source_id))
+            for table, rows in (("new_calls", log.calls), ("new_choices", log.choices)):
+                insert_all(con, table, rows, select, of_source)
+                rows.clear()
+        insert_all(con, "base.nccl_communicators", log.communicator_rows(), select, of_source)
         con.execute(_STORE)
     lost = sum(log.lost.values())
     issues = [Issue(kind, n, _MEANINGS[kind], log.example) for kind, n in log.lost.items()]
     return Loaded(log.stored + lost, log.stored, issues, stream.damaged, bool(stream.damaged))
-
-
-def _hand_on(con: duckdb.DuckDBPyConnection, log: Log, source_id: int) -> None:
-    """Move calls and choices from memory into staging tables."""
-    insert_all(con, "new_calls", log.call_rows(source_id))
-    insert_all(con, "new_choices", log.choice_rows(source_id))
-    log.forget()

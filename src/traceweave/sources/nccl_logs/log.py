@@ -1,4 +1,4 @@
-"""What a whole log comes to: communicators, and how often which call and which choice is in it.
+"""What the lines of a log come to: communicators, calls and choices, each of whom.
 
 Lines of many processes may be mixed; each is told by its header, and a communicator by its address
 in its process.
@@ -16,17 +16,14 @@ from traceweave.sources.nccl_logs.records import (
     Begun,
     Call,
     Choice,
-    Devices,
     Facts,
-    Gone,
-    Nodes,
     Record,
     count,
     read,
 )
 
-MOST_KEYS = 200_000
-"""Different calls and choices that are kept in memory until they are handed on."""
+_MOST_CALLED = 200_000
+"""Different calls of a process that are known when it chooses."""
 
 _SHOWN_BYTES = 200
 
@@ -46,12 +43,6 @@ class Communicator:
     facts: Facts = field(default_factory=lambda: dict.fromkeys(FACTS))
 
 
-CallKey = tuple[Process, int | None, str, int, str, int]
-"""Process, communicator (its number), operation, elements, their type, bytes."""
-ChoiceKey = tuple[Process, tuple[int, ...], Choice]
-"""Process, communicators that it may be of (their numbers), what is run."""
-Seen = list[int]
-"""How often, and the line of the first."""
 Row = dict[str, Any]
 
 
@@ -59,6 +50,8 @@ class Log:
     """A log as far as it was read.
 
     Attributes:
+        calls, choices: since somebody took them away, by the columns of base.nccl_calls and
+            base.nccl_choices.
         stored: messages that were read.
         lost: messages of the kinds that are read that were too damaged, by why.
         example: one of them.
@@ -66,8 +59,8 @@ class Log:
 
     def __init__(self) -> None:
         self.communicators: list[Communicator] = []
-        self.calls: dict[CallKey, Seen] = {}
-        self.choices: dict[ChoiceKey, Seen] = {}
+        self.calls: list[Row] = []
+        self.choices: list[Row] = []
         self.devices: dict[Process, str] = {}
         self.stored = 0
         self.lost: dict[str, int] = {}
@@ -90,41 +83,13 @@ class Log:
                 if (left := count(text) - isinstance(record, Begun | Call | Choice)) > 0:
                     self._lose(header, text, left)
 
-    @property
-    def keys(self) -> int:
-        """How many different calls and choices are in memory."""
-        return len(self.calls) + len(self.choices)
-
-    def forget(self) -> None:
-        """Drop the calls and choices in memory, which were handed on."""
-        self.calls, self.choices = {}, {}
-
-    def call_rows(self, source_id: int) -> list[Row]:
-        """Return the calls by the columns of base.nccl_calls."""
-        names = ("host", "pid", "number", "name", "count", "dtype", "bytes", "calls", "line")
-        return [
-            {"source_id": source_id, **dict(zip(names, (*process, *call, *seen), strict=True))}
-            for (process, *call), seen in self.calls.items()
-        ]
-
-    def choice_rows(self, source_id: int) -> list[Row]:
-        """Return the choices by the columns of base.nccl_choices."""
-        return [
-            {
-                "source_id": source_id, "host": host, "pid": pid, "numbers": list(numbers),
-                **vars(choice), "chosen": times, "line": line,
-            }
-            for ((host, pid), numbers, choice), (times, line) in self.choices.items()
-        ]  # fmt: skip
-
-    def communicator_rows(self, source_id: int) -> list[Row]:
+    def communicator_rows(self) -> list[Row]:
         """Return the communicators by the columns of base.nccl_communicators."""
         return [
             {
-                "source_id": source_id, "number": c.number, "host": c.process[0],
-                "pid": c.process[1], "identity": c.identity, "place": c.begun.place,
-                "size": c.begun.size, "device": c.begun.device,
-                "devices": self.devices.get(c.process), **c.facts,
+                "number": c.number, "host": c.process[0], "pid": c.process[1],
+                "identity": c.identity, "place": c.begun.place, "size": c.begun.size,
+                "device": c.begun.device, "devices": self.devices.get(c.process), **c.facts,
             }
             for c in self.communicators
         ]  # fmt: skip
@@ -145,16 +110,16 @@ class Log:
                 self._choose(process, record)
             case Begun():
                 self._begin(process, header.tid, record)
-            case Gone():
-                process.alive.pop(record.pointer, None)
-            case Nodes():
-                if (of := process.alive.get(record.pointer)) is not None:
-                    of.facts |= {"nodes": record.nodes, "local_ranks": record.local_ranks}
+            case {"gone": pointer}:
+                process.alive.pop(pointer, None)
+            case {"pointer": pointer, "nodes": nodes, "local_ranks": local}:
+                if pointer in process.alive:
+                    process.alive[pointer].facts |= {"nodes": nodes, "local_ranks": local}
+            case {"devices": names}:
+                self.devices[process.name] = names
             case dict():
                 process.said.setdefault(header.tid, {}).update(record)
                 process.network = record.get("network", process.network)
-            case Devices():
-                self.devices[process.name] = record.names
 
     def _process(self, header: Header) -> _Process:
         """Return who wrote a message. A host's name that something may have run into is the one
@@ -183,10 +148,13 @@ class Log:
 
     def _call(self, process: _Process, call: Call) -> None:
         of = process.alive.get(call.pointer)
-        key = (process.name, of and of.number, call.op, call.count, call.dtype, call.bytes)
-        self._see(self.calls, key)
+        self.calls.append({
+            "host": process.name[0], "pid": process.name[1], "number": of and of.number,
+            "name": call.op, "count": call.count, "dtype": call.dtype, "bytes": call.bytes,
+            "line": self._line,
+        })  # fmt: skip
         if of is not None and of.begun.place == 0:
-            self._calls_are_whole &= len(process.called) < MOST_KEYS
+            self._calls_are_whole &= len(process.called) < _MOST_CALLED
         if of is not None and of.begun.place == 0 and self._calls_are_whole:
             process.called.setdefault((call.op, True, call.bytes), set()).add(of.number)
             whole = call.bytes * (of.begun.size if call.op in _PER_RANK else 1)
@@ -199,10 +167,10 @@ class Log:
         may = {c.number for c in process.alive.values() if c.begun.place == 0}
         if self._calls_are_whole and choice.name is not None:
             may &= process.called.get((choice.name, choice.per_rank, choice.bytes), may)
-        self._see(self.choices, (process.name, tuple(sorted(may)), choice))
-
-    def _see(self, of: dict[Any, Seen], key: object) -> None:
-        of.setdefault(key, [0, self._line])[0] += 1
+        self.choices.append({
+            "host": process.name[0], "pid": process.name[1], "numbers": sorted(may),
+            **vars(choice), "line": self._line,
+        })  # fmt: skip
 
 
 _PER_RANK = frozenset({"AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter"})

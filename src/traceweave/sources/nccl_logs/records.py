@@ -46,37 +46,16 @@ class Begun:
         return self.place, self.size
 
 
-@dataclass(frozen=True)
-class Gone:
-    """A communicator that was destroyed."""
-
-    pointer: str
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """How a communicator lies over hosts."""
-
-    pointer: str
-    nodes: int
-    local_ranks: int
-
-
 Facts = dict[str, Any]
-"""What is said of a communicator by the thread that makes it, without naming it: of FACTS."""
+"""What is said of a communicator (of FACTS, by its thread or with the `pointer` that names it), of
+the `devices` of a process, or of a communicator (its pointer) that is `gone`.
+"""
 
 FACTS = (
     "nodes", "local_ranks", "channels", "nvls_channels", "p2p_channels", "ring_gbps", "paths",
     "network",
 )  # fmt: skip
 """Columns of base.nccl_communicators."""
-
-
-@dataclass(frozen=True)
-class Devices:
-    """The network devices of a process."""
-
-    names: str
 
 
 @dataclass(frozen=True)
@@ -104,7 +83,7 @@ class Choice:
     channels: int | None
 
 
-Record = Begun | Gone | Nodes | Facts | Devices | Call | Choice
+Record = Begun | Facts | Call | Choice
 
 _CALL = re.compile(
     rb"(\w{1,40}): opCount [0-9a-f]+ sendbuff \S+ recvbuff \S+ count (\d{1,18}) datatype (\d{1,3})"
@@ -228,8 +207,12 @@ def _rings(match: re.Match[bytes]) -> Facts:
     return {"ring_gbps": int(rings) * slower, "paths": f"{_text(path)}/{_text(way_out)}"}
 
 
-def _devices(match: re.Match[bytes]) -> Devices:
-    return Devices(",".join(m.decode("ascii", "replace") for m in _DEVICE.findall(match[1])))
+def _devices(match: re.Match[bytes]) -> Facts:
+    return {"devices": ",".join(m.decode("ascii", "replace") for m in _DEVICE.findall(match[1]))}
+
+
+def _nodes(match: re.Match[bytes]) -> Facts:
+    return {"pointer": _text(match[1]), "nodes": int(match[2]), "local_ranks": int(match[3])}
 
 
 _KINDS: tuple[tuple[bytes, re.Pattern[bytes], Callable[[re.Match[bytes]], Record | None]], ...] = (
@@ -238,8 +221,8 @@ _KINDS: tuple[tuple[bytes, re.Pattern[bytes], Callable[[re.Match[bytes]], Record
     (b"[Symmetric]: ", _SYMMETRIC, _symmetric),
     (b" Bytes -> ", _COPIED, _copied),
     (b"- Init ", _BEGUN, _begun),
-    (b" COMPLETE", _GONE, lambda m: Gone(str(_text(m[1])))),
-    (b" nNodes ", _NODES, lambda m: Nodes(str(_text(m[1])), int(m[2]), int(m[3]))),
+    (b" COMPLETE", _GONE, lambda m: {"gone": _text(m[1])}),
+    (b" nNodes ", _NODES, _nodes),
     (b" coll channels", _CHANNELS, _channels),
     (b"Pattern 4, ", _RINGS, _rings),
     (b"Using network", _NETWORK, lambda m: {"network": str(_text(m[1])).strip()}),

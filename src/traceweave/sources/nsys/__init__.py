@@ -18,8 +18,7 @@ from traceweave.sources.nsys.export_report import (
     export_report,
     is_report,
 )
-from traceweave.sources.nsys.forms import are_export, is_export_folder
-from traceweave.sources.nsys.recognize import recognize
+from traceweave.sources.nsys.recognize import are_export, is_export_folder, recognize
 
 __all__ = [
     "REPORT_SUFFIXES",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import copied, place_at
-from traceweave.sources.nsys.forms import is_export_folder
+from traceweave.sources.nsys.recognize import is_export_folder
 
 REPORT_SUFFIXES = (".nsys-rep", ".qdrep")
 """What nsys calls its reports since 2021.4, and before."""

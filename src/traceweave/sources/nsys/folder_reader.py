@@ -11,10 +11,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from glob import escape
-from itertools import count
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -23,41 +21,28 @@ import pyarrow.compute as pc
 from traceweave.errors import InputError
 from traceweave.sources.elsewhere import place_at
 from traceweave.sources.faults import damage
-from traceweave.sources.nsys.export import Export, quoted, repaired
-from traceweave.sources.nsys.forms import TABLE_SUFFIXES
+from traceweave.sources.nsys.export import Export, repaired
+from traceweave.sources.nsys.recognize import TABLE_SUFFIXES
 
 _ROWS_PER_BATCH = 65_536
 _RAW_BYTES = "binaryData"
 """Declared as text, but holds whatever bytes the program attached."""
 
 
-class _Table(Protocol):
-    """One file of the folder."""
-
-    schema: pa.Schema
-    row_count: int
-    path: Path | None
-    """Where DuckDB can read it by itself; it skips what a condition leaves out. None: nowhere."""
-
-    def is_empty(self, column: str) -> bool:
-        """Tell whether a column is known to hold nothing but NULL."""
-
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield these columns, batch by batch."""
-
-
 class _ParquetTable:
+    """A Parquet file: read batch by batch, and it says by itself what it holds."""
+
     def __init__(self, path: Path, stack: ExitStack) -> None:
         import pyarrow.parquet as pq
 
         place = place_at(path)
         source = stack.enter_context(place.opened()) if place else path
-        self.path: Path | None = None if place else path
         self._file = stack.enter_context(pq.ParquetFile(source))
         self.schema = self._file.schema_arrow
         self.row_count: int = self._file.metadata.num_rows
 
     def is_empty(self, column: str) -> bool:
+        """Tell whether a column is known to hold nothing but NULL."""
         metadata = self._file.metadata
         position = self.schema.names.index(column)
         groups = (metadata.row_group(g).column(position) for g in range(metadata.num_row_groups))
@@ -69,61 +54,39 @@ class _ParquetTable:
         )
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield these columns, batch by batch."""
         yield from self._file.iter_batches(_ROWS_PER_BATCH, columns=list(columns))
 
 
 class _ArrowTable:
-    path: Path | None = None
+    """An Arrow file or stream, mapped: what nsys writes is not compressed."""
 
-    def __init__(self, path: Path, _: ExitStack) -> None:
-        self._source = path
-        self.row_count = 0
-        filled: set[str] = set()
-        with self._reading() as (self.schema, batches):
-            for batch in batches:
-                self.row_count += batch.num_rows
-                filled |= {c for c in batch.schema.names if batch[c].null_count < batch.num_rows}
-        self._filled = filled
+    def __init__(self, path: Path, stack: ExitStack) -> None:
+        place = place_at(path)
+        file = stack.enter_context(place.opened() if place else pa.memory_map(str(path)))
+        try:
+            reader = pa.ipc.open_file(file)
+        except pa.ArrowInvalid:
+            file.seek(0)
+            reader = pa.ipc.open_stream(file)
+        self._table = reader.read_all()
+        self.schema = self._table.schema
+        self.row_count: int = self._table.num_rows
 
     def is_empty(self, column: str) -> bool:
-        return column not in self._filled
+        """Tell whether a column holds nothing but NULL."""
+        return bool(self._table[column].null_count == self.row_count)
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        with self._reading(columns) as (_, batches):
-            for batch in batches:
-                for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
-                    yield batch.slice(first, _ROWS_PER_BATCH)
-
-    @contextmanager
-    def _reading(
-        self, columns: Sequence[str] | None = None
-    ) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
-        """Open the file from its beginning, for these columns; for all if none are named."""
-        fields = None if columns is None else [self.schema.get_field_index(c) for c in columns]
-        options = pa.ipc.IpcReadOptions(included_fields=fields)
-        place = place_at(self._source)
-        # mapped, not read: what nsys writes is not compressed
-        with place.opened() if place else pa.memory_map(str(self._source)) as file:
-            yield _opened(file, options)
-
-
-def _opened(
-    file: pa.NativeFile, options: pa.ipc.IpcReadOptions
-) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    try:
-        known = pa.ipc.open_file(file, options=options)
-    except pa.ArrowInvalid:
-        file.seek(0)
-        stream = pa.ipc.open_stream(file, options=options)
-        return stream.schema, iter(stream)
-    return known.schema, map(known.get_batch, range(known.num_record_batches))
+        """Yield these columns, batch by batch."""
+        yield from self._table.select(list(columns)).to_batches(_ROWS_PER_BATCH)
 
 
 @dataclass(frozen=True)
 class FolderExport(Export):
     """An open folder of tables."""
 
-    files: Mapping[str, _Table]
+    files: Mapping[str, _ParquetTable | _ArrowTable]
     con: duckdb.DuckDBPyConnection
     """For queries over few columns."""
 
@@ -131,20 +94,16 @@ class FolderExport(Export):
         """Return all rows of a query that yields few; no rows where they are unreadable."""
         words = Counter(re.findall(r"\w+", sql))
         named = [table for table in self.files if table in words]
-        numbers = count(1)
-        numbered = re.sub(r"\?", lambda _: f"${next(numbers)}", sql)
-        # what DuckDB cannot read, Arrow may: text that is no UTF-8, the rows before damage
-        for offer in (self._offer_file, self._offer_stream):
-            try:
-                for table in named:
-                    offer(table, words)
-                return self.con.execute(numbered, list(parameters)).fetchall()
-            except (duckdb.Error, pa.ArrowInvalid) as error:
-                damage(error)  # which it is, but for memory that ran out
-            finally:
-                for table in named:
-                    self.con.unregister(table)
-        return []
+        try:
+            for table in named:
+                self._offer(table, words)
+            return self.con.execute(sql, list(parameters)).fetchall()
+        except (duckdb.Error, pa.ArrowInvalid) as error:
+            damage(error)  # which it is, but for memory that ran out
+            return []
+        finally:
+            for table in named:
+                self.con.unregister(table)
 
     def check(self, table: str) -> None:
         """Read all of a table, so that it is noted if that cannot be done."""
@@ -154,30 +113,18 @@ class FolderExport(Export):
         except (pa.ArrowInvalid, OSError) as error:
             self.unreadable[table] = damage(error)
 
-    def _offer_file(self, table: str, words: Counter[str]) -> None:
-        """Let a query read a table's file; as a stream where that would not mean the same."""
-        file = self.files[table]
-        columns = [_in_sqlite(field) for field in self._columns(table, words)]
-        if file.path is None or None in columns:
-            self._offer_stream(table, words)
-            return
-        path = escape(str(file.path)).replace("'", "''")
-        names = ", ".join(filter(None, columns))
-        self.con.register(table, self.con.sql(f"SELECT {names} FROM read_parquet('{path}')"))
-
-    def _offer_stream(self, table: str, words: Counter[str]) -> None:
-        """Let a query read a table's columns as a stream; in memory if it reads them twice."""
-        types = {field.name: _plain(field) for field in self._columns(table, words)}
-        batches, schema = self.batches(table, types), pa.schema(list(types.items()))
-        if words[table] > 1:
-            self.con.register(table, pa.Table.from_batches(batches, schema))
-        else:
-            self.con.register(table, pa.RecordBatchReader.from_batches(schema, batches))
-
-    def _columns(self, table: str, words: Counter[str]) -> list[pa.Field]:
-        """Return the columns of a table that a query names; one if it names none."""
+    def _offer(self, table: str, words: Counter[str]) -> None:
+        """Let a query read the columns of a table that it names, one if it names none: as a stream;
+        in memory if it reads them twice.
+        """
         schema = self.files[table].schema
-        return [field for field in schema if field.name in words] or [schema.field(0)]
+        fields = [field for field in schema if field.name in words] or [schema.field(0)]
+        types = {field.name: _plain(field) for field in fields}
+        batches, known = self.batches(table, types), pa.schema(list(types.items()))
+        if words[table] > 1:
+            self.con.register(table, pa.Table.from_batches(batches, known))
+        else:
+            self.con.register(table, pa.RecordBatchReader.from_batches(known, batches))
 
     def rows_about(self, table: str) -> int:
         """Return the number of rows."""
@@ -211,7 +158,7 @@ class FolderExport(Export):
 def open_folder(path: Path) -> Iterator[FolderExport]:
     """Open an export folder. Raises InputError if none of its files can be read."""
     damaged: list[str] = []
-    files: dict[str, _Table] = {}
+    files: dict[str, _ParquetTable | _ArrowTable] = {}
     with ExitStack() as stack, duckdb.connect() as con:
         for file in sorted(path.iterdir()):
             if file.suffix not in TABLE_SUFFIXES or file.name.startswith("ENUM_"):
@@ -237,22 +184,6 @@ def _plain(field: pa.Field) -> pa.DataType:
     if pa.types.is_integer(field.type) or pa.types.is_boolean(field.type):
         return pa.int64()
     return pa.float64() if pa.types.is_floating(field.type) else pa.string()
-
-
-def _in_sqlite(field: pa.Field) -> str | None:
-    """Return how a query reads a column of a Parquet file with the values that it has in SQLite;
-    None if DuckDB's own reading of it may differ from that.
-    """
-    type_, name = field.type, quoted(field.name)
-    if field.name == _RAW_BYTES:
-        return None
-    if type_ == pa.uint64():
-        wrapped = f"{name}::HUGEINT - ({name} >> 63)::HUGEINT * (1::HUGEINT << 64)"
-        return f"CAST({wrapped} AS BIGINT) AS {name}"
-    if pa.types.is_unsigned_integer(type_):
-        return f"CAST({name} AS BIGINT) AS {name}"
-    same = (pa.types.is_signed_integer, pa.types.is_floating, pa.types.is_string)
-    return name if any(is_(type_) for is_ in same) else None
 
 
 def _converted(column: pa.Array, type_: pa.DataType) -> pa.Array:

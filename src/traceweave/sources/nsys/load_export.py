@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 
 import duckdb
@@ -70,10 +69,11 @@ def load_export(
     Raises InputError if the file is no readable SQLite at all.
     """
     derive.stage(con)
-    with open_export(trace.path) as export, _temporary_tables(con):
-        progress = _Progress(export, trace.size_bytes, report)
+    with open_export(trace.path) as export:
+        rows = max(1, sum(map(export.rows_about, TABLES)))
+        progress = _in_bytes(rows, trace.size_bytes, report)
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
-        events.read(progress.read)
+        events.read(progress)
         con.execute(_script("words.sql"))
         events.show(trace, source_id, read_clock(export).base_ns)
         world_size = max((p.world_size or 0 for p in trace.processes), default=0) or "NULL"
@@ -86,7 +86,7 @@ def load_export(
         issues += find_issues(con, export, events.undecoded)
         _drop_temporary_tables(con)  # room for what sorts
         derive.finish(con, {source_id: trace})
-        progress.finish()
+        progress(rows)
         _check_descriptions(export)
         read = events.rows + sum(issue.count for issue in skipped)
         return Loaded(read, stored, issues, export.damage, _lacks_events(export))
@@ -150,35 +150,16 @@ def _check_descriptions(export: Export) -> None:
             export.check(table)
 
 
-class _Progress:
-    """Turns rows read into bytes of the file, so that all reports sum to its size."""
+def _in_bytes(all_rows: int, size_bytes: int, report: Report) -> Report:
+    """Return what reports rows read as bytes of the file, so that all reports sum to its size."""
+    seen = 0
 
-    def __init__(self, export: Export, size_bytes: int, report: Report) -> None:
-        self._rows_left = sum(map(export.rows_about, TABLES))
-        self._bytes_left = size_bytes
-        self._report = report
+    def read(rows: int) -> None:
+        nonlocal seen
+        before, seen = seen, min(seen + rows, all_rows)
+        report(size_bytes * seen // all_rows - size_bytes * before // all_rows)
 
-    def read(self, rows: int) -> None:
-        """Report the share of the bytes left that these rows are of the rows left."""
-        if self._rows_left > 0:
-            share = self._bytes_left * min(rows, self._rows_left) // self._rows_left
-            self._rows_left -= rows
-            self._bytes_left -= share
-            self._report(share)
-
-    def finish(self) -> None:
-        """Report what is left."""
-        self._report(self._bytes_left)
-        self._bytes_left = 0
-
-
-@contextmanager
-def _temporary_tables(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Drop the temporary tables of this loader at the end, come what may."""
-    try:
-        yield
-    finally:
-        _drop_temporary_tables(con)
+    return read
 
 
 def _drop_temporary_tables(con: duckdb.DuckDBPyConnection) -> None:

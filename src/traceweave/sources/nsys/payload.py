@@ -41,6 +41,11 @@ class Entry:
     offset: int
     dtype: str
 
+    @property
+    def end(self) -> int:
+        """Where it ends in the payload."""
+        return self.offset + np.dtype(self.dtype).itemsize
+
 
 Schemas = Mapping[int, tuple[Entry, ...]]
 
@@ -91,13 +96,21 @@ def decode(
     fits = (payload_bytes <= sizes) & (offsets + payload_bytes <= sizes)
     decoded = 0
     tables = [ENTRIES.empty_table()]
-    for schema in np.unique(schema_ids):
-        for offset in np.unique(offsets[schema_ids == schema]):
-            chosen = (schema_ids == schema) & (offsets == offset) & fits
-            entries = schemas.get(int(schema), ())
-            if entries and chosen.any():
-                decoded += int(chosen.sum())
-                tables += _entries(ids[chosen], kept.filter(pa.array(chosen)), int(offset), entries)
+    # what a blob holds beyond its fields makes it no other shape
+    known, places = np.unique(schema_ids, return_inverse=True)
+    ends = [max((e.end for e in schemas.get(int(schema), ())), default=0) for schema in known]
+    reach = np.minimum(sizes, offsets + np.array(ends, np.uint64)[places])
+    shapes = np.stack([schema_ids, offsets, reach], axis=1)
+    for shape in np.unique(shapes[fits], axis=0):
+        schema, start, size = (int(of) for of in shape)
+        chosen = fits & (shapes == shape).all(axis=1)
+        entries = schemas.get(schema, ())
+        decoded += int(chosen.sum()) if entries else 0
+        alike = kept.filter(pa.array(chosen))
+        for entry in entries:
+            if start + entry.end <= size:
+                values = _field(alike, start + entry.offset, entry.dtype)
+                tables.append(_column(ids[chosen], entry.name, values))
     return pa.concat_tables(tables), len(op_ids) - decoded
 
 
@@ -108,23 +121,10 @@ def decode_one(blob: bytes, schemas: Schemas) -> dict[str, int]:
     return {name: int(v) for name, v in zip(names, values, strict=True) if v.lstrip("-").isdigit()}
 
 
-def _entries(
-    ids: npt.NDArray[np.int64], blobs: pa.Array, start: int, entries: tuple[Entry, ...]
-) -> list[pa.Table]:
-    tables = []
-    lengths = pc.binary_length(blobs).to_numpy(zero_copy_only=False)
-    for entry in entries:
-        at = start + entry.offset
-        inside = lengths >= at + np.dtype(entry.dtype).itemsize
-        if inside.any():
-            values = _field(blobs.filter(pa.array(inside)), at, entry.dtype)
-            columns: list[Any] = [
-                pa.array(ids[inside]),
-                pa.array([entry.name] * int(inside.sum()), pa.string()),
-                pc.cast(pa.array(values), pa.string()),
-            ]
-            tables.append(pa.Table.from_arrays(columns, schema=ENTRIES))
-    return tables
+def _column(ids: npt.NDArray[np.int64], name: str, values: npt.NDArray[Any]) -> pa.Table:
+    texts = pc.cast(pa.array(values), pa.string())
+    names = pa.array([name] * len(ids), pa.string())
+    return pa.Table.from_arrays([pa.array(ids), names, texts], schema=ENTRIES)
 
 
 def _field(blobs: pa.Array, at: int, dtype: str) -> npt.NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from traceweave.sources.model import Process, Trace
@@ -17,11 +18,11 @@ from traceweave.sources.nsys.event_tables import (
     RUNTIME,
 )
 from traceweave.sources.nsys.export import Export
-from traceweave.sources.nsys.forms import TABLE_SUFFIXES
 from traceweave.sources.nsys.open_export import open_export
 from traceweave.sources.nsys.payload import reduction_enum
 from traceweave.sources.nsys.processes import Candidate, find_candidates, pid_of
-from traceweave.sources.nsys.ranks import RankEvidence, Ranks, find_ranks
+from traceweave.sources.nsys.ranks import RankEvidence, find_ranks
+from traceweave.sources.nsys.recognize import TABLE_SUFFIXES
 from traceweave.sources.unpack import bomb_bytes
 
 # the id of NCCL's enum of reductions, less 2^24, identifies the version that wrote the payloads
@@ -37,19 +38,21 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
     with open_export(path, None if trust_packed else bomb_bytes(path)) as export:
         clock = read_clock(export)
         candidates = find_candidates(export)
-        ranks = find_ranks(export, candidates)
+        ranks, contradictions = find_ranks(export, candidates)
         first, last = _span(export, clock)
         return Trace(
             path=path,
             format="nsys",
             size_bytes=_size(path),
-            processes=tuple(_process(export, c, ranks) for c in candidates),
+            processes=tuple(
+                _process(export, c, ranks.get(c.global_pid, RankEvidence())) for c in candidates
+            ),
             producer=export.options.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
             producer_version=export.options.get("EXPORT_PRODUCT_VERSION"),
             first_ns=first,
             last_ns=last,
             versions=_versions(export),
-            notes=_notes(export, clock, candidates, ranks),
+            notes=(*clock.notes, *contradictions, *_notes(export, candidates)),
         )
 
 
@@ -59,8 +62,7 @@ def _size(path: Path) -> int:
     return path.stat().st_size
 
 
-def _process(export: Export, candidate: Candidate, ranks: Ranks) -> Process:
-    evidence = ranks.by_process.get(candidate.global_pid, RankEvidence())
+def _process(export: Export, candidate: Candidate, evidence: RankEvidence) -> Process:
     device = candidate.devices[0] if candidate.devices else None
     enum = reduction_enum(export) if candidate.nccl else None
     return Process(
@@ -125,23 +127,18 @@ def _span(export: Export, clock: SessionClock) -> tuple[int | None, int | None]:
     )
 
 
-def _notes(
-    export: Export, clock: SessionClock, candidates: list[Candidate], ranks: Ranks
-) -> tuple[str, ...]:
-    notes = [*clock.notes, *ranks.notes]
+def _notes(export: Export, candidates: list[Candidate]) -> Iterator[str]:
     if export.damaged:
-        notes.append(export.damaged)
+        yield export.damaged
     if export.path.is_dir() and export.has(KERNELS.name) and not export.has("META_DATA_CAPTURE"):
         # two tables that nsys 2023.4 leaves out of folders: events are missed, settings are not
-        notes.append(
+        yield (
             "a folder that lacks META_DATA_CAPTURE, as nsys 2023.4 writes them: records of CUDA"
             " events, if there were any, are in its SQLite export only"
         )
     if not candidates:
-        notes.append("it has no process with CUDA, NVTX, MPI or OS calls")
-    notes += [
-        f"process {pid_of(c.global_pid)} drives {len(c.devices)} GPUs: it counts as one rank"
-        for c in candidates
-        if len(c.devices) > 1
-    ]
-    return tuple(notes)
+        yield "it has no process with CUDA, NVTX, MPI or OS calls"
+    for c in candidates:
+        if len(c.devices) > 1:
+            pid = pid_of(c.global_pid)
+            yield f"process {pid} drives {len(c.devices)} GPUs: it counts as one rank"

@@ -8,9 +8,9 @@ list of names; nothing else of it is kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import orjson
 
@@ -38,8 +38,7 @@ _MPI_THREAD = re.compile(r"MPI Rank (\d{1,9})")
 _CAPTURED = "PROCESS_0:ENVIRONMENT_VARIABLE"
 
 
-@dataclass(frozen=True)
-class RankEvidence:
+class RankEvidence(NamedTuple):
     """What the export says about one process's rank."""
 
     rank: int | None = None
@@ -47,49 +46,51 @@ class RankEvidence:
     world_size: int | None = None
 
 
-@dataclass
-class Ranks:
-    """The evidence per globalPid, and what contradicted it: the first to speak for a process wins,
-    later ones may only contradict.
+def find_ranks(
+    export: Export, candidates: list[Candidate]
+) -> tuple[dict[int, RankEvidence], list[str]]:
+    """Return the evidence for every candidate, and what contradicted it: the first to speak for a
+    process wins, later ones may only contradict, or add a world size. A lone process without any
+    has no rank.
     """
-
-    by_process: dict[int, RankEvidence] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    def add(self, global_pid: int, evidence: RankEvidence) -> None:
-        """Take what says a rank, or only a world size that was not known; note a contradiction."""
-        first = self.by_process.setdefault(global_pid, evidence)
+    environment = read_environment(export)
+    known: dict[int, RankEvidence] = {}
+    notes: list[str] = []
+    for global_pid, evidence in _evidence(export, candidates, environment):
+        first = known.setdefault(global_pid, evidence)
         if first.rank != evidence.rank:
-            self.notes.append(
+            notes.append(
                 f"{first.source} says rank {first.rank}, {evidence.source} says rank"
                 f" {evidence.rank}: the former is used; --rank settles it"
             )
-        elif first.world_size is None and evidence.world_size is not None:
-            self.by_process[global_pid] = replace(first, world_size=evidence.world_size)
+        elif first.world_size is None:
+            known[global_pid] = first._replace(world_size=evidence.world_size)
+    if len(candidates) > 1 and not known:
+        return _from_order(candidates, environment), []
+    return known, notes
 
 
-def find_ranks(export: Export, candidates: list[Candidate]) -> Ranks:
-    """Collect the evidence for every candidate process; a lone process without any has no rank."""
-    ranks = Ranks()
-    processes = {c.global_pid for c in candidates}
-    environment = read_environment(export)
+def _evidence(
+    export: Export, candidates: list[Candidate], environment: Mapping[str, int]
+) -> Iterator[tuple[int, RankEvidence]]:
+    """Yield what speaks for the rank of a candidate, the strongest first."""
     # it is the environment of the process nsys launched: right for `srun nsys profile python`;
     # under `nsys profile torchrun` it is the launcher's and says nothing of its children
     told = _from_environment(environment) if len(candidates) == 1 else None
-    for global_pid, evidence in _from_nccl(export).items():
-        if global_pid in processes and not (told and _is_part(evidence, told)):
-            ranks.add(global_pid, evidence)
-    for global_pid, rank in mpi_ranks(export).items():
-        if global_pid in processes:
-            ranks.add(global_pid, RankEvidence(rank, "MPI_RANKS", _mpi_world(export)))
-    if told:
-        ranks.add(candidates[0].global_pid, told)
-    for global_pid, rank in _from_thread_names(export).items():
-        if global_pid in processes:
-            ranks.add(global_pid, RankEvidence(rank, "thread name 'MPI Rank'"))
-    if len(candidates) > 1 and not ranks.by_process:
-        return Ranks(_from_order(candidates, environment))
-    return ranks
+    found = [
+        (g, evidence)
+        for g, evidence in _from_nccl(export).items()
+        if not (told and _is_part(evidence, told))
+    ]
+    size = _mpi_world(export)
+    found += [(g, RankEvidence(n, "MPI_RANKS", size)) for g, n in mpi_ranks(export).items()]
+    found += [(c.global_pid, told) for c in candidates if told]
+    found += [
+        (g, RankEvidence(n, "thread name 'MPI Rank'"))
+        for g, n in _from_thread_names(export).items()
+    ]
+    processes = {c.global_pid for c in candidates}
+    return ((g, evidence) for g, evidence in found if g in processes)
 
 
 def read_environment(export: Export) -> dict[str, int]:

@@ -33,7 +33,8 @@ class StagedEvents:
         self._con = con
         self._export = export
         self._first_id = first_id
-        self._schemas = payload.read_schemas(export) if _has_payloads(export) else {}
+        has_payloads = export.has(NVTX.name, PAYLOAD_COLUMN)
+        self._schemas = payload.read_schemas(export) if has_payloads else {}
         # the translations name every table with rules of its own, so these exist even without rows
         self.tables = [t for t in TABLES.values() if not t.category or t.name in export.tables]
         self._columns: dict[EventTable, list[str]] = {}
@@ -79,28 +80,19 @@ class StagedEvents:
             self.undecoded += undecoded
             insert(self._con, "nsys_payloads", fields)
             batch = batch.drop_columns([PAYLOAD_COLUMN])
-        names = [n for n in batch.schema.names if batch[n].null_count < batch.num_rows]
-        self._make_room(table, names)
+        if table not in self._columns:
+            self._columns[table] = batch.schema.names
+            self._create(table)
         # not pa.array, which imports pandas: half a second
         numbers = pa.Array.from_buffers(pa.int64(), len(op_ids), [None, pa.py_buffer(op_ids)])
-        columns = [numbers, *(batch[name] for name in names)]
-        insert(self._con, table.stored, pa.Table.from_arrays(columns, ["op_id", *names]))
+        names = ["op_id", *batch.schema.names]
+        insert(self._con, table.stored, pa.Table.from_arrays([numbers, *batch.columns], names))
 
-    def _make_room(self, table: EventTable, names: list[str]) -> None:
-        """Have the table's rows stored with these columns: most others hold nothing but NULL, which
-        would take as much memory as any number.
-        """
-        types = {name: _SQL_TYPES[table.types[name]] for name in names}
-        if table not in self._columns:
-            columns = "".join(f', "{name}" {type_}' for name, type_ in types.items())
-            self._con.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table.stored} (op_id BIGINT{columns})"
-            )
-            self._columns[table] = names
-            return
-        for name in [name for name in names if name not in self._columns[table]]:
-            self._con.execute(f'ALTER TABLE {table.stored} ADD COLUMN "{name}" {types[name]}')
-            self._columns[table].append(name)
+    def _create(self, table: EventTable) -> None:
+        columns = "".join(
+            f', "{name}" {_SQL_TYPES[table.types[name]]}' for name in self._columns.get(table, ())
+        )
+        self._con.execute(f"CREATE OR REPLACE TEMP TABLE {table.stored} (op_id BIGINT{columns})")
 
     def show(self, trace: Trace, source_id: int, base_ns: int) -> None:
         """Make the relations of every table's rows: all of them, judged, and those of use."""
@@ -133,7 +125,7 @@ class StagedEvents:
 
     def _judge(self, table: EventTable) -> None:
         if table not in self._columns:
-            self._con.execute(f"CREATE OR REPLACE TEMP TABLE {table.stored} (op_id BIGINT)")
+            self._create(table)
         stored = self._columns.get(table, ())
         columns = ", ".join(
             f'"{c}"' if c in stored else f'NULL::{_SQL_TYPES[t]} AS "{c}"'
@@ -165,10 +157,6 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
         # DuckDB finds `rows` here by its name. What is registered instead stays in memory until
         # the transaction ends, even when it is unregistered: the whole export
         con.execute(f"INSERT INTO {table} BY NAME FROM rows")
-
-
-def _has_payloads(export: Export) -> bool:
-    return export.has(NVTX.name, PAYLOAD_COLUMN)
 
 
 def _present(export: Export, table: EventTable) -> Mapping[str, Any]:

@@ -1,20 +1,17 @@
 -- The calls of NCCL that its ranges tell of, and its communicators.
 
--- NCCL's element types (ncclDataType_t), called as torch calls them.
-CREATE OR REPLACE TEMP MACRO nccl_dtype(text) AS CASE lower(regexp_replace(text, '^nccl', ''))
-    WHEN '0' THEN 'Char' WHEN 'int8' THEN 'Char'
-    WHEN '1' THEN 'Byte' WHEN 'uint8' THEN 'Byte'
-    WHEN '2' THEN 'Int' WHEN 'int32' THEN 'Int'
-    WHEN '3' THEN 'UInt32' WHEN 'uint32' THEN 'UInt32'
-    WHEN '4' THEN 'Long' WHEN 'int64' THEN 'Long'
-    WHEN '5' THEN 'UInt64' WHEN 'uint64' THEN 'UInt64'
-    WHEN '6' THEN 'Half' WHEN 'float16' THEN 'Half' WHEN 'half' THEN 'Half'
-    WHEN '7' THEN 'Float' WHEN 'float32' THEN 'Float' WHEN 'float' THEN 'Float'
-    WHEN '8' THEN 'Double' WHEN 'float64' THEN 'Double' WHEN 'double' THEN 'Double'
-    WHEN '9' THEN 'BFloat16' WHEN 'bfloat16' THEN 'BFloat16'
-    WHEN '10' THEN 'Float8_e4m3fn' WHEN 'float8e4m3' THEN 'Float8_e4m3fn'
-    WHEN '11' THEN 'Float8_e5m2' WHEN 'float8e5m2' THEN 'Float8_e5m2'
-END;
+-- NCCL's element types (ncclDataType_t, by number or by name), called as torch calls them.
+CREATE OR REPLACE TEMP MACRO nccl_dtype_of(type) AS list_extract(
+    ['Char', 'Byte', 'Int', 'UInt32', 'Long', 'UInt64', 'Half', 'Float', 'Double', 'BFloat16', 'Float8_e4m3fn', 'Float8_e5m2'],
+    coalesce(
+        list_position(CAST(range(12) AS VARCHAR[]), type),
+        list_position(
+            ['int8', 'uint8', 'int32', 'uint32', 'int64', 'uint64', 'float16', 'float32', 'float64', 'bfloat16', 'float8e4m3', 'float8e5m2'], type
+        ),
+        6 + list_position(['half', 'float', 'double'], type)
+    )
+);
+CREATE OR REPLACE TEMP MACRO nccl_dtype(text) AS nccl_dtype_of(lower(regexp_replace(text, '^nccl', '')));
 
 -- NCCL's own ranges. The tracer of NCCL 2.28 and later writes names without the prefix.
 CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
