@@ -130,8 +130,7 @@ def build_report(
         title=title or run_name(inputs) or DEFAULT_TITLE,
         verdict=judge(inputs, budget, findings, clocks, told),
         sections=tuple(
-            section.of(shlex.quote(run))
-            for section in (findings_section(findings, told), *sections)
+            section.of(named) for section in (findings_section(findings, told), *sections)
         ),
         facts=facts(inputs, budget, findings),
     )

@@ -44,6 +44,11 @@ class Collectives:
         as much as was waited because of ranks."""
         return sum(w["waited_ns"] for w in self.waits)
 
+    @property
+    def shown(self) -> Selection:
+        """The rows of ranks that are shown where there are many."""
+        return select_ranks(self.waits, lambda row: row["origin_wait_ns"])
+
 
 def load_collectives(con: duckdb.DuckDBPyConnection) -> Collectives:
     """Read the tails per kind of collective and the waiting per rank."""
@@ -150,7 +155,7 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
             " root: for so long as a rank's duration exceeds the shortest of that collective",
             **{
                 cause: f"on its way to the collectives {collectives.meaning[cause]}"
-                for cause in dict.fromkeys(row["cause"] for row in _shown(collectives).rows)
+                for cause in dict.fromkeys(row["cause"] for row in collectives.shown.rows)
                 if cause is not None
             },
             "p50, p95, p99": "half, 95% and 99% take no longer than this: of durations the calls,"
@@ -159,12 +164,9 @@ def collectives_section(collectives: Collectives, ranks: int) -> Section:
     )
 
 
-def _shown(collectives: Collectives) -> Selection:
-    return select_ranks(collectives.waits, lambda row: row["origin_wait_ns"])
-
-
 def _wait_figure(collectives: Collectives) -> list[Figure]:
-    waits = _shown(collectives).rows
+    shown = collectives.shown
+    waits = shown.rows
     if len(waits) < 2:
         return []
     chart = bars(
@@ -178,14 +180,14 @@ def _wait_figure(collectives: Collectives) -> list[Figure]:
         f" {waits_in_words(collectives, len(collectives.waits))}"
         " The table “Who is waited for, and why” holds the numbers."
     )
-    unit = _shown(collectives).told("total over all collectives and waiting ranks")
+    unit = shown.told("total over all collectives and waiting ranks")
     return [Figure("waits", "Who makes the others wait", unit, label, chart, height=300)]
 
 
 def _wait_table(collectives: Collectives) -> list[Table]:
     if not collectives.waits:
         return []
-    shown = _shown(collectives)
+    shown = collectives.shown
     return [
         rows_table(
             "stragglers",
@@ -209,7 +211,7 @@ def _wait_table(collectives: Collectives) -> list[Table]:
             },
             map(_with_known_share, shown.rows),
             note=shown.note("waiting caused", "traceweave analyze stragglers run.duckdb"),
-        ).known()
+        )
     ]
 
 
