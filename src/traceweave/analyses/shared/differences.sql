@@ -11,22 +11,23 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
-WITH some_run AS (
-    SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+WITH running AS (
+    SELECT count(DISTINCT rank) AS ranks FROM {{ ref('own_times') }}
+),
+some_run AS (
+    SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT ranks FROM running)
+),
+kernels AS NOT MATERIALIZED (
+    SELECT o.rank, o.step, h.name AS operator, o.name, o.duration_ns
+    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
+    WHERE o.category = 'compute' AND h.kind = 'op'
 ),
 -- of what all ranks call each may run a kernel of its own, as autotuning chooses: then all that it runs is compared
 chosen AS MATERIALIZED (
-    SELECT h.name
-    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
-    WHERE o.category = 'compute' AND h.kind = 'op' AND o.name IN (FROM some_run)
-    GROUP BY h.name
-    HAVING count(DISTINCT o.rank) = (SELECT count(DISTINCT rank) FROM {{ ref('own_times') }})
+    SELECT operator FROM kernels WHERE name IN (FROM some_run) GROUP BY operator HAVING count(DISTINCT rank) = (SELECT ranks FROM running)
 ),
 launched AS MATERIALIZED (
-    SELECT o.rank, o.step, h.name AS operator, o.name, count(*) AS n, sum(o.duration_ns) AS ns
-    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
-    WHERE o.category = 'compute' AND h.kind = 'op' AND h.name IN (FROM chosen)
-    GROUP BY ALL
+    SELECT rank, step, operator, name, count(*) AS n, sum(duration_ns) AS ns FROM kernels WHERE operator IN (FROM chosen) GROUP BY ALL
 ),
 things AS (
     SELECT t.rank, t.step, t.kind, t.name, t.n - coalesce(l.n, 0) AS n, t.ns - coalesce(l.ns, 0) AS ns
