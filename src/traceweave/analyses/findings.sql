@@ -36,8 +36,8 @@ WITH costly AS (
         f.*,
         -- a scenario of its own under a ceiling is the fix itself, where it is replayed: what that gains the others under it do not
         f.ceiling IS NULL OR f.scenario <> f.ceiling AND r.alone_ns IS NOT NULL AS is_fix,
-        -- what all gain together under one ceiling; who would take all away gets what the others leave
         CASE WHEN is_fix THEN coalesce(r.alone_ns, f.bound_ns) ELSE f.bound_ns END AS most_gain_ns,
+        -- what all gain together under one ceiling; who would take all away gets what the others leave
         CAST(coalesce(sum(most_gain_ns) OVER (
             PARTITION BY f.ceiling
             ORDER BY f.scenario IS NOT DISTINCT FROM f.ceiling, NOT is_fix, f.rule, f.bound_ns DESC, f.group_id, f.title ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
