@@ -419,7 +419,7 @@ def test_how_far_clocks_tell_ranks_apart(answers: Answers) -> None:
 
 def test_what_is_found(answers: Answers) -> None:
     found = answers.run.findings()
-    blocks = [block(row, answers.run.path.name) for row in _records(found)]
+    blocks = [block(row, answers.run.path.name) for row in _findings(answers)]
     for said in blocks:
         assert all(text in answers.page.text for text in said[1:])
     costly = found.dropna(subset=["cost_ns"])
@@ -456,15 +456,15 @@ def test_what_fixing_is_worth(answers: Answers) -> None:
         assert answers.run.what_if(scenario)["gain_ns"].iloc[0] == replayed["alone_ns"].iloc[0]
 
 
-def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
-    return found.astype(object).where(found.notna(), None).to_dict("records")
+def _findings(answers: Answers) -> list[dict[str, Any]]:
+    return answers.run.stream_analysis("findings").read_all().to_pylist()
 
 
 def test_the_headline_has_the_cost_of_the_costliest_finding(answers: Answers) -> None:
-    found, text = answers.run.findings(), answers.page.text
-    costly = _records(found[found["cost_ns"] > 0])
-    if costly and costly[0]["step_share"] >= 0.05 and "hang" not in set(found["rule"]):
-        assert f"; the largest cost, {block(costly[0], '').headline}" in text
+    found = _findings(answers)
+    costly = [row for row in found if row["cost_ns"]]
+    if costly and costly[0]["step_share"] >= 0.05 and "hang" not in {row["rule"] for row in found}:
+        assert f"; the largest cost, {block(costly[0], '').headline}" in answers.page.text
 
 
 def test_costs_are_those_of_findings_for_check_agents_and_the_command_line(
