@@ -40,8 +40,12 @@ def test_a_bound_says_so_and_what_costs_no_time_has_its_title_alone() -> None:
     assert block_lines(bound, "r", 80)[-1] == "  Next: traceweave analyze stragglers r"
     free = {**ROW, "severity": "info", "cost_ns": None, "step_share": None, "evidence": None}
     assert block_lines(free, "r", 80)[:2] == ["info  Rank 2 waits for data", "  Try: More workers"]
-    vague = {**ROW, "uncertainty_ns": 50_000_000}
-    assert block_lines(vague, "r", 80)[0].startswith("critical  39.6 ms ±50.0 ms per step (45.5%)")
+    vague = {**ROW, "uncertainty_ns": 20_000_000}
+    assert block_lines(vague, "r", 80)[0].startswith("critical  39.6 ms ±20.0 ms per step (45.5%)")
+    unknown = block_lines({**ROW, "uncertainty_ns": 50_000_000}, "r", 120)[0]
+    assert unknown.startswith(
+        "critical  39.6 ms per step (45.5%); another recording may differ by 50.0 ms: Rank 2"
+    )
     vain = {**ROW, "cost_ns": 0, "step_share": 0.0}
     assert block_lines(vain, "r", 80)[0] == "critical  no gain by replay: Rank 2 waits for data"
 

@@ -14,8 +14,8 @@ class Block(NamedTuple):
 
     severity: str
     cost: str
-    """What it costs: 'at most 5.38 ms per step (6.2%)', with ±12.1 ms where it may be off by half
-    or more; '' where time is not what it costs."""
+    """What it costs: 'at most 5.38 ms per step (6.2%)', with ±12.1 ms where it may be off by half, or
+    by what another recording may differ, if that is all of it; '' where it costs no time."""
     title: str
     """Who and what, in at most 12 words."""
     evidence: str
@@ -59,7 +59,10 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
         return "no gain by replay"
     most = "" if row["cost_is"] == "replayed" else "at most "
     off = row["uncertainty_ns"]
-    # below that it is what any recording may show
-    give = f" ±{duration(off)}" if off is not None and 2 * off >= row["cost_ns"] else ""
+    give = doubt = ""
+    if off is not None and off >= row["cost_ns"]:
+        doubt = f"; another recording may differ by {duration(off)}"
+    elif off is not None and 2 * off >= row["cost_ns"]:  # below that any recording may show as much
+        give = f" ±{duration(off)}"
     share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
-    return f"{most}{duration(row['cost_ns'])}{give} per {row['per']}{share}"
+    return f"{most}{duration(row['cost_ns'])}{give} per {row['per']}{share}{doubt}"

@@ -2,7 +2,7 @@
 -- grain: one row
 -- column: is_torch BOOLEAN | a PyTorch program: operators, their ranges or its own kernels are there
 -- column: is_cuda BOOLEAN | its device is driven through CUDA or HIP
--- column: is_compiled BOOLEAN | code that torch.compile made runs
+-- column: is_compiled BOOLEAN | code of torch.compile launches at least half of its GPU ops
 -- column: is_narrow BOOLEAN | kernels that compute in 16 bits or fewer, by their names, are at least half of its compute
 -- column: has_math_attention BOOLEAN | torch's attention runs as its math backend: softmax and products one by one
 -- column: has_optimizer BOOLEAN | parameters are updated
@@ -21,8 +21,7 @@ SELECT
     EXISTS (FROM host_ops WHERE kind = 'op' OR starts_with(name, 'aten::') OR starts_with(name, 'autograd::'))
         OR EXISTS (FROM kernels WHERE contains(name, 'at::native::')) AS is_torch,
     EXISTS (FROM host_ops WHERE kind IN ('runtime', 'driver') AND {{ names('device_apis', 'name') }} IS NOT NULL) AS is_cuda,
-    EXISTS (FROM host_ops JOIN tw_range_names USING (name) WHERE compiles = 'runs')
-        OR EXISTS (FROM kernels WHERE {{ names('compiling', 'name') }} = 'runs') AS is_compiled,
+    2 * (SELECT count(*) FROM {{ ref('compiled_ops') }}) >= (SELECT sum(runs) FROM kernels) IS TRUE AS is_compiled,
     coalesce((
         SELECT 2 * sum(time_ns) FILTER ({{ names('narrow_kernels', 'name') }} = 'yes') >= sum(time_ns)
         FROM kernels WHERE category = 'compute'
