@@ -106,7 +106,7 @@ def test_counts_agree_with_their_noun() -> None:
         " (only 1 step)", " (only 2 steps)", "",
     ]  # fmt: skip
     assert [words.about(mean, "gap") for mean in (0.1, 1.4, 28.5)] == ["1 gap", "1 gap", "29 gaps"]
-    assert (words.name_ranks([3]), words.name_ranks([0, 1])) == ("rank 3", "ranks 0, 1")
+    assert (words.name_ranks([3]), words.name_ranks([0, 1])) == ("rank 3", "ranks 0 and 1")
 
 
 def test_long_names_are_cut() -> None:

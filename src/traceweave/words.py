@@ -197,13 +197,15 @@ def folded(numbers: Iterable[int], most: int = MOST_RUNS) -> str:
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
-    """Write 'rank 3' or 'ranks 0-2, 5'."""
+    """Write 'rank 3', 'ranks 0 and 1' or 'ranks 0-2, 5'."""
     return named("rank", ranks)
 
 
 def named(noun: str, numbers: Sequence[int]) -> str:
-    """Write 'step 3' or 'steps 0-2, 5'."""
-    return f"{noun if len(set(numbers)) == 1 else noun + 's'} {folded(numbers)}"
+    """Write 'step 3', 'steps 0 and 1' or 'steps 0-2, 5'."""
+    which = sorted(set(numbers))
+    listed = " and ".join(map(str, which)) if len(which) == 2 else folded(which)
+    return f"{noun if len(which) == 1 else noun + 's'} {listed}"
 
 
 def doubts_said(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:

@@ -45,7 +45,7 @@ def test_ranks_whose_gil_is_locked_are_missing(corpus: Path, tmp_path: Path) -> 
         " 13 ranks wait, directly or through others; its dump shows nothing under way"
     )
     waiting = rows.set_index("rank")["note"]
-    assert waiting[8] == "Rank 8 waits for ranks 9, 14"
+    assert waiting[8] == "Rank 8 waits for ranks 9 and 14"
     assert waiting[1] == "Rank 1 waits for rank 9"  # it sends to 9, and so does not wait for 14
 
 

@@ -52,7 +52,7 @@ def test_align_moves_the_reference_and_leaves_the_matches(empty_run: Connection)
     align(empty_run, reference_rank=1, same_host=False)
     assert [row[1:3] for row in clocks(empty_run)] == [(1, -9_000), (1, 0)]
     assert empty_run.sql("FROM base.matches").fetchall() == before
-    with pytest.raises(UsageError, match=r"^no rank 7 in this run: it has ranks 0, 1$"):
+    with pytest.raises(UsageError, match=r"^no rank 7 in this run: it has ranks 0 and 1$"):
         align(empty_run, reference_rank=7)
 
 

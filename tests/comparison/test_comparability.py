@@ -132,7 +132,7 @@ def test_a_real_run_beside_itself_is_the_same(fixtures: Path, database_of: Datab
 
 def test_a_file_that_ends_early_is_named() -> None:
     found = compare_facts(replace(RUN, in_part=(0, 1)), replace(RUN, in_part=(1,)))
-    named = "files of ranks 0, 1 end early in base; the file of rank 1 ends early in new"
+    named = "files of ranks 0 and 1 end early in base; the file of rank 1 ends early in new"
     assert named in " ".join(found.sentences)
 
 

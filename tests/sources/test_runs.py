@@ -178,8 +178,8 @@ def test_real_ranks_hours_apart_are_two_runs(corpus: Path, tmp_path: Path) -> No
         "2 runs lie here (recorded 5.0 hours apart, with no process in common), and they are "
         + MEAN_IT
     )
-    assert "run 1: ranks 0, 1 of 4, started 2023-11-02 20:41:00 UTC" in said
-    assert "run 2: ranks 2, 3 of 4, started 2023-11-03 01:41:00 UTC" in said
+    assert "run 1: ranks 0 and 1 of 4, started 2023-11-02 20:41:00 UTC" in said
+    assert "run 2: ranks 2 and 3 of 4, started 2023-11-03 01:41:00 UTC" in said
     assert found(tmp_path, run=2) == [2, 3]
     assert found(tmp_path, one_run=True) == [0, 1, 2, 3]
 

@@ -14,8 +14,8 @@ class Block(NamedTuple):
 
     severity: str
     cost: str
-    """What it costs: 'at most 5.38 ms per step (6.2%)', with ±12.1 ms where it may be off by half, or
-    by what another recording may differ, if that is all of it; '' where it costs no time."""
+    """What it costs: 'at most 5.38 ms per step (6.2%)', with ±12.1 ms where it may be off by half,
+    or by what another recording may differ, if that is all of it; '' where it costs no time."""
     title: str
     """Who and what, in at most 12 words."""
     evidence: str

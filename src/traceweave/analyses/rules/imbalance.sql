@@ -62,7 +62,7 @@ together AS (
 -- of whom it is mostly, though chance may do that too; or of the few who take turns
 maybe AS (
     SELECT m.rank, CASE WHEN m.rank IS NOT NULL THEN format(', most for rank {}, which may be chance. ', m.rank)
-        WHEN len(m.turns) > 1 AND 2 * len(m.turns) <= r.ranks + 1 AND 2 * m.turns_ns > m.all_ns THEN format(', in turn, most for {}. ', tw_ranks(m.turns)) END AS whom
+        WHEN len(m.turns) > 1 AND 2 * len(m.turns) <= r.ranks + 1 AND 2 * m.turns_ns > m.all_ns THEN format('. They do so in turn, most for {}. ', tw_ranks(m.turns)) END AS whom
     FROM (
         SELECT
             max(rank) FILTER (stands_out AND chance <= 0.5 AND 2 * apart_ns > all_ns AND apart_ns >= 2 * coalesce(longest[2], 0) AND NOT EXISTS (FROM few) AND NOT EXISTS (FROM together)) AS rank,
