@@ -25,8 +25,7 @@ SELECT
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END || coalesce('. ' || l.again, CASE WHEN p.cost_ns > 0 THEN '' ELSE '. ' || h.said END, '') AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
-        tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
+    coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. {}', tw_size({{ param('small_bytes') }}), l.fewer)
     ELSE l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
@@ -34,6 +33,7 @@ CROSS JOIN LATERAL (
     SELECT
         string_agg(kind, 'and ' ORDER BY list_position(e.transfer_uses, use)) AS kinds,
         string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice,
+        string_agg(fewer, '. ' ORDER BY list_position(e.transfer_uses, use)) AS fewer,
         any_value(again) AS again,
         -- of less of it, the advice is among the others
         any_value(once) FILTER (use = e.transfer_uses[1]) AS once

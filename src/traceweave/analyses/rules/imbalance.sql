@@ -43,7 +43,7 @@ steps AS (
 ),
 -- no matter of turns: one rank in few steps, and what it then does
 few AS (
-    SELECT l.rank, l.steps, l.around, d.does, d.compiles
+    SELECT l.rank, l.steps, l.around, l.share, d.does, d.compiles
     FROM {{ ref('late_in_few') }} AS l JOIN {{ ref('done_in_few') }} AS d USING (rank) ANTI JOIN told USING (rank)
 ),
 -- nor of turns: those of a slow host or replica, whose compute is not what all could share
@@ -137,7 +137,7 @@ ways AS (
         1 AS place,
         format('Rank {} keeps the others waiting {}', f.rank, w.which) AS title,
         [f.rank] AS ranks,
-        d.longest_ns AS cost_ns,
+        f.share * d.longest_ns AS cost_ns,
         'waits step=' || array_to_string(f.steps, ',') AS shows,
         -- what comes back it does in all steps, whether or not others wait for it there
         CASE WHEN coalesce(d.cause NOT IN ('other_group', 'late_end'), TRUE)

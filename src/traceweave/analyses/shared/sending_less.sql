@@ -7,6 +7,7 @@
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
+-- column: fewer VARCHAR | the same where its calls are small: what makes them fewer, if anything does
 WITH forwards AS (
     SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
     FROM host_ops
@@ -105,5 +106,17 @@ SELECT
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
         WHEN 'buffers' THEN once
         ELSE format('Send less ({})', ways)
-    END AS advice
+    END AS advice,
+    CASE use
+        WHEN 'ddp' THEN 'DDP: fewer calls (gradient accumulation with no_sync, larger buckets)'
+        WHEN 'gradients' THEN 'Sum gradients up in fewer, larger tensors'
+        WHEN 'fsdp' THEN 'FSDP: larger units, larger batches'
+        WHEN 'sharded' THEN 'Gather and scatter larger shards'
+        -- every layer has its own, every micro-batch too: only more work for each makes them fewer
+        WHEN 'tp' THEN 'Tensor parallelism needs them in every layer: larger batches, or fewer ranks per group (see tp)'
+        WHEN 'pp' THEN 'Pipeline: fewer and larger micro-batches, or fewer stages (see pipeline)'
+        WHEN 'all_to_all' THEN 'Exchanges of experts or sequences: larger batches, or fewer ranks per group'
+        WHEN 'unknown' THEN 'Make fewer calls, or not in every step'
+        ELSE advice
+    END AS fewer
 FROM ways
