@@ -1,7 +1,7 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
 -- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
--- try: Where DDP reduces gradients in several backward passes of an update: no_sync in all but the last. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
+-- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
