@@ -29,7 +29,7 @@ SELECT
     coalesce(l.once || CASE e.hideable_use WHEN 'fsdp' THEN '. Then gather parameters a unit ahead (forward and backward prefetch)' ELSE '' END, w.advice, CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: several buckets of gradients (bucket_cap_mb), reduced during backward: see ddp_buckets'
         WHEN 'gradients' THEN 'Start the sum of each gradient during backward (async_op=True), wait for all at its end, or send less (' || l.ways || ')'
-        WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch): see fsdp'
+        WHEN 'fsdp' THEN 'FSDP: gather the parameters of the next unit during the compute of this one (forward and backward prefetch)' || if(s.has_gpu, ': see fsdp', '')
         WHEN 'optimizer' THEN 'Issued inside Optimizer.step: overlap the gathers and scatters of one parameter with the update of another, asynchronously'
         WHEN 'sharded' THEN 'Gather the next shards during the compute before them; scatter gradients during backward'
         WHEN 'all_to_all' THEN 'all_to_all of experts or sequences: in chunks, overlapped with compute of another chunk or micro-batch'
