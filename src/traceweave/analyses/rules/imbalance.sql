@@ -100,7 +100,7 @@ said AS (
         u.wait_ns,
         u.longest_ns,
         CASE WHEN u.is_rest THEN 'waits rank=' || (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) END AS shows,
-        CASE WHEN u.is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
+        CASE WHEN u.is_rest THEN 'Apart from other findings, ranks' ELSE 'Ranks' END
             || format(' wait for each other {} per {} on average, without compute', tw_time(u.wait_ns), s.unit) AS waiting,
         s.unit,
         s.has_gpu,
