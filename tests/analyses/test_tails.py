@@ -3,7 +3,7 @@ from typing import Any
 import duckdb
 from duckdb import DuckDBPyConnection as Connection
 
-from tests.analyses.builders import Builder, check, rows
+from tests.analyses.builders import Builder, check, found_by, rows
 from tests.told import Case, told
 
 US = 1000
@@ -38,3 +38,22 @@ def _ask(con: Connection, name: str) -> list[dict[str, Any]]:
 @told
 def test_tails(empty_run: duckdb.DuckDBPyConnection, case: Case) -> None:
     check(Run(empty_run), case, _ask, **globals())
+
+
+# what was wrong: 2 of 16, as each was counted by the sizes that its ranks exchange
+def test_what_ranks_exchange_unevenly_is_one_transfer(empty_run: Connection) -> None:
+    """Eight exchanges of 100 us, one of which takes 900: rank 0 has three times what rank 1 has."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(8):
+        at = 1000 * step
+        for rank in (0, 1):
+            build.step(rank, step, *[(at * US, (at + 1000) * US)] * 2)
+        span = (at * US, (at + (900 if step == 5 else 100)) * US)
+        each = {}
+        for rank, size in ((0, 3072), (1, 1024)):
+            kernel = build.gpu(rank, span, "communication", stream=20, step=step)
+            each[rank] = {"gpu_op_id": kernel, "stream": 20, "bytes": size}
+        build.collective({0: span, 1: span}, "all_to_all", step=step, each=each)
+    row = found_by(build.con, "long_tail", replay_ops=0)["long_tail"]
+    assert row["evidence"].startswith("1 of 8 all_to_all transfers take more than 2 times")

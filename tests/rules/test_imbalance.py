@@ -93,3 +93,16 @@ def _imbalance(database: Path) -> dict[str, Any]:
         found = run.findings()
         [row] = found[found["rule"] == "imbalance"].to_dict("records")
     return row
+
+
+# what was wrong: 2.49 ms, of all waiting by turns
+def test_of_a_rank_late_in_few_steps_the_cost_is_of_these(recorded: Recorded) -> None:
+    """Rank 0 in one of twelve steps: two thirds of what stragglers do not explain."""
+    con = recorded("evaluates_often_gloo").con
+    [(steps, share)] = shared_rows(con, "late_in_few").select("steps, share").fetchall()
+    [(longest,)] = shared_rows(con, "turns").select("longest_ns").fetchall()
+    with only("imbalance"):
+        [row] = recorded("evaluates_often_gloo").findings().to_dict("records")
+    assert steps == [10]
+    assert 0.5 <= share < 0.7
+    assert row["cost_ns"] == pytest.approx(share * longest, abs=1)

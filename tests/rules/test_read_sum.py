@@ -112,6 +112,35 @@ def test_ddp_that_looks_for_unused_parameters_is_named(
     assert found["ddp"]["advice"].startswith("No find_unused_parameters=True where")
 
 
+# what was wrong: "Start them earlier and asynchronously", and "Merge them: coalesced collectives"
+def test_what_a_rank_sends_is_read_by_those_that_get_it(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 0 sends objects to rank 1, which alone reads their size: twice in each of four steps."""
+    build = Builder(empty_run)
+    build.world(2)
+    for step in range(4):
+        at = step * 100 * MS
+        for begin, size, dtype in ((50, 8, "Long"), (55, 40, "Byte")):
+            span = (at + begin * MS, at + (begin + 2) * MS)
+            each = {}
+            for rank in range(2):
+                call = build.host(rank, span, "c10d::broadcast_", step=step)
+                each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+                each[rank] |= {"dtype": dtype, "root_place": 0}
+            build.collective(
+                dict.fromkeys(range(2), span), step=step, op="broadcast", bytes_=size, each=each
+            )
+            build.host(1, (span[1] + MS, span[1] + 2 * MS), "aten::item", step=step)
+        for rank in range(2):
+            build.step(rank, step, (at, at + 100 * MS))
+            build.host(rank, (at, at + 50 * MS), "aten::mm", step=step)
+            build.host(rank, (at + 52 * MS, at + 53 * MS), "aten::sum", step=step)
+    found = found_by(build.con, "read_sum", "poor_overlap", "small_collectives")
+    assert list(found) == ["read_sum"]
+    assert found["read_sum"]["title"] == "Each step exchanges Python objects"
+
+
 # what was wrong: 60 barriers in every third step were in no finding, as a sum is read in every step
 def test_only_what_is_read_in_every_step_is_claimed(empty_run: duckdb.DuckDBPyConnection) -> None:
     """A sum takes 2 ms and is read in each of four steps; one has a barrier of 40 ms: 10 of 12."""

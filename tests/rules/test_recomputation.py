@@ -6,6 +6,7 @@ import duckdb
 import pytest
 
 from tests.analyses.builders import Builder, found_by
+from tests.conftest import Recorded
 from tests.rules.test_words import TITLE
 
 US = 1000
@@ -61,3 +62,10 @@ def test_ranks_that_alone_compute_again_are_named(
     assert found["cost_ns"] == 300 * US
     assert found["ranks"] == (ranks if len(ranks) < 3 else None)
     assert len(found["title"].split()) <= TITLE
+
+
+# what was wrong: kernels, which a run without a GPU has none of
+def test_the_proof_has_rows(recorded: Recorded) -> None:
+    run = recorded("flops_cpu")
+    row = found_by(run.con, "recomputation")["recomputation"]
+    assert row["proof"] == "host_ops"

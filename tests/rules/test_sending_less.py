@@ -25,6 +25,7 @@ US = 1_000
         ("uneven_experts_gloo", "ddp", "more micro-batches per step, gradients in lower precision"),
         ("closure_gloo", "ddp", "gradient accumulation with no_sync, gradients in lower precision"),
         ("fsdp2_gloo", "fsdp", "shards within a node only, fewer gathers, lower precision, larger"),
+        ("fsdp_accumulates_gloo", "fsdp", "gradients reduced in the last of 2 backward passes"),
     ],
 )
 def test_recorded(recorded: Recorded, name: str, use: str, ways: str) -> None:
@@ -69,6 +70,44 @@ def test_gradients_are_reduced_in_several_passes_of_an_update(
         "DDP reduces gradients in each of {} backward passes of an update, where the last is enough"
     )
     assert again == (told.format(passes) if passes else None)
+
+
+# an update is a word, a backward pass a letter: r where FSDP reduces its gradients, R where it adds
+# them to some, '.' where it keeps them whole
+@pytest.mark.parametrize(
+    ("updates", "passes"),
+    [("rRR rRR", 3), ("..r ..r", None), (".rR .rR", None), ("r r", None), ("rr rr", None)],
+)
+def test_fsdp_reduces_in_several_passes_of_an_update(
+    empty_run: duckdb.DuckDBPyConnection, updates: str, passes: int | None
+) -> None:
+    build = Builder(empty_run)
+    build.world(2)
+    issue, at = Issuer(build), 0
+    for update in updates.split():
+        for kind in update:
+            begin = at * US
+            build.host(0, (begin, begin + US), "FSDP::root_pre_forward", "annotation")
+            name = "FSDP::post_backward_{} (layers.0)"
+            build.host(
+                0, (begin + 30 * US, begin + 31 * US), name.format("accumulate"), "annotation"
+            )
+            if kind != ".":
+                span = (begin + 40 * US, begin + 60 * US)
+                reduce = build.host(0, span, name.format("reduce"), "annotation")
+                if kind == "R":
+                    build.host(0, (span[1] - US, span[1]), "aten::add_", depth=1, parent_id=reduce)
+            spans = dict.fromkeys(range(2), (begin + 42 * US, begin + 50 * US))
+            issue.collective("all_gather", spans, begin + 41 * US, bytes_=1_000_000)
+            at += 100
+        build.host(0, ((at - 10) * US, (at - 5) * US), "Optimizer.step#SGD.step", "annotation")
+    for rank in range(2):
+        build.step(rank, 1, (0, at * US), (0, at * US))
+    found = shared_rows(build.con, "sending_less").filter("use = 'fsdp'").select("again").fetchall()
+    told = (
+        f"FSDP reduces gradients in each of {passes} backward passes of an update, where the last"
+    )
+    assert found == [(told + " is enough" if passes else None,)]
 
 
 def _train(build: Builder, updates: str) -> int:

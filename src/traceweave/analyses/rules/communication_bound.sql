@@ -1,7 +1,7 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
 -- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
--- try: Where DDP reduces gradients in several backward passes of an update: no_sync in all but the last. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
+-- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
@@ -25,8 +25,7 @@ SELECT
             CASE WHEN g.ranks = 1 THEN 'only one rank was recorded' ELSE 'its calls could not be matched with those of other ranks' END)
     END || coalesce('. ' || l.again, CASE WHEN p.cost_ns > 0 THEN '' ELSE '. ' || h.said END, '') AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
-    coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. Make fewer calls{}',
-        tw_size({{ param('small_bytes') }}), CASE WHEN s.has_steps THEN ', or not in every step' ELSE '' END)
+    coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. {}', tw_size({{ param('small_bytes') }}), l.fewer)
     ELSE l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
@@ -34,6 +33,7 @@ CROSS JOIN LATERAL (
     SELECT
         string_agg(kind, 'and ' ORDER BY list_position(e.transfer_uses, use)) AS kinds,
         string_agg(advice, '. ' ORDER BY list_position(e.transfer_uses, use)) AS advice,
+        string_agg(fewer, '. ' ORDER BY list_position(e.transfer_uses, use)) AS fewer,
         any_value(again) AS again,
         -- of less of it, the advice is among the others
         any_value(once) FILTER (use = e.transfer_uses[1]) AS once

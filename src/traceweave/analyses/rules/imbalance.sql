@@ -43,7 +43,7 @@ steps AS (
 ),
 -- no matter of turns: one rank in few steps, and what it then does
 few AS (
-    SELECT l.rank, l.steps, l.around, d.does, d.compiles
+    SELECT l.rank, l.steps, l.around, l.share, d.does, d.compiles
     FROM {{ ref('late_in_few') }} AS l JOIN {{ ref('done_in_few') }} AS d USING (rank) ANTI JOIN told USING (rank)
 ),
 -- nor of turns: those of a slow host or replica, whose compute is not what all could share
@@ -100,7 +100,7 @@ said AS (
         u.wait_ns,
         u.longest_ns,
         CASE WHEN u.is_rest THEN 'waits rank=' || (SELECT array_to_string(list(rank ORDER BY rank), ',') FROM ranks ANTI JOIN told USING (rank)) END AS shows,
-        CASE WHEN u.is_rest THEN 'Apart from late ranks of other findings, ranks' ELSE 'Ranks' END
+        CASE WHEN u.is_rest THEN 'Apart from other findings, ranks' ELSE 'Ranks' END
             || format(' wait for each other {} per {} on average, without compute', tw_time(u.wait_ns), s.unit) AS waiting,
         s.unit,
         s.has_gpu,
@@ -137,7 +137,7 @@ ways AS (
         1 AS place,
         format('Rank {} keeps the others waiting {}', f.rank, w.which) AS title,
         [f.rank] AS ranks,
-        d.longest_ns AS cost_ns,
+        f.share * d.longest_ns AS cost_ns,
         'waits step=' || array_to_string(f.steps, ',') AS shows,
         -- what comes back it does in all steps, whether or not others wait for it there
         CASE WHEN coalesce(d.cause NOT IN ('other_group', 'late_end'), TRUE)

@@ -12,7 +12,8 @@ WITH transfers AS (
         c.collective_id,
         c.op,
         c.group_id,
-        c.bytes,
+        -- where experts are uneven, ranks exchange other amounts in one
+        max(c.bytes) AS bytes,
         any_value(c.step) AS step,
         any_value(i.transfer_min_ns) AS transfer_ns,
         avg(c.exposed_transfer_ns) AS exposed_ns,
@@ -22,7 +23,7 @@ WITH transfers AS (
     -- what threads of the host time (gloo, MPI)
     LEFT JOIN (SELECT collective_id FROM collectives GROUP BY collective_id HAVING count(gpu_op_id) = 0) AS k USING (collective_id)
     WHERE c.exposed_transfer_ns IS NOT NULL AND i.root IS NULL AND c.bytes IS NOT NULL AND NOT c.is_p2p AND NOT c.lacks_ranks AND NOT c.is_read
-    GROUP BY c.collective_id, c.op, c.group_id, c.bytes
+    GROUP BY c.collective_id, c.op, c.group_id
 ),
 medians AS (
     SELECT
@@ -34,14 +35,14 @@ medians AS (
 )
 SELECT
     format('{} takes up to {}, {} at the median', t.op, tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
-        tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS title,
+        tw_time(arg_max(t.median_ns, (t.transfer_ns, t.bytes, t.step)) FILTER (WHERE t.is_tail))) AS title,
     t.group_id,
-    arg_max(format('transfers op={} group={} bytes={}', t.op, t.group_id, t.bytes) || coalesce(' step=' || t.step, ''), t.transfer_ns) FILTER (WHERE t.is_tail) AS shows,
+    arg_max(format('transfers op={} group={} bytes={}', t.op, t.group_id, t.bytes) || coalesce(' step=' || t.step, ''), (t.transfer_ns, t.bytes, t.step)) FILTER (WHERE t.is_tail) AS shows,
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
     'kind=transfer times=0' AS ceiling,
     format('{} of {} {} transfers take more than {} times the median of their size, the longest {} against {}',
         count(*) FILTER (WHERE t.is_tail), count(*), t.op, tw_digits({{ param('tail_factor') }}), tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
-        tw_time(arg_max(t.median_ns, t.transfer_ns) FILTER (WHERE t.is_tail))) AS evidence,
+        tw_time(arg_max(t.median_ns, (t.transfer_ns, t.bytes, t.step)) FILTER (WHERE t.is_tail))) AS evidence,
     CASE WHEN bool_or(t.is_hosted)
         THEN 'Look for other load on the CPU cores at those moments: threads of the host transfer, and may have waited for a core. Then look for other traffic on the network'
         ELSE 'Look for other traffic on the network or load on the GPUs at those moments; check links for retries and errors'

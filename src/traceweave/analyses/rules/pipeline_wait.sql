@@ -29,7 +29,7 @@ SELECT
     CASE WHEN NOT u.is_most THEN 'info' END AS severity,
     CASE
         WHEN e.staged_ns >= e.one_sided_ns
-        THEN CASE WHEN t.told_ns > 0 THEN 'Apart from late ranks of other findings, stages' ELSE 'Stages' END
+        THEN CASE WHEN t.told_ns > 0 THEN 'Apart from other findings, stages' ELSE 'Stages' END
             || format(' of the pipeline wait for each other {} per {}, mean over the ranks', tw_time(e.staged_ns + e.one_sided_ns - t.told_ns), s.unit)
         ELSE format('Sends and receives take {} per {} without compute, mean over the ranks. Waiting in them for the other stage is the bubble of a pipeline',
             tw_time(e.staged_ns + e.one_sided_ns), s.unit)

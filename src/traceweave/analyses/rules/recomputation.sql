@@ -64,11 +64,12 @@ SELECT
     CASE WHEN t.some_ranks IS NULL THEN format('{} computes activations again in its backward', s.each_unit)
         ELSE tw_subject(t.some_ranks, 'computes activations again in its backward, others do not', 'compute activations again in backward, others do not') END AS title,
     'info' AS severity,
+    CASE WHEN NOT s.has_gpu THEN 'host_ops' END AS proof,
     t.some_ranks AS ranks,
     if(t.some_ranks IS NULL, t.mean_ns, t.most_ns) AS cost_ns,
     CASE WHEN t.some_ranks IS NULL THEN format('Forward operators run again inside backward: {} of compute per {}, {} of all', tw_time(t.mean_ns), s.unit, tw_percent(t.mean_ns / s.compute_ns))
         ELSE format('On {} alone forward operators run again inside backward: {} of compute per {}', tw_ranks(t.some_ranks), tw_time(t.most_ns), s.unit)
             || CASE WHEN len(t.some_ranks) > 1 THEN ' where it is most' ELSE '' END END AS evidence,
-    CASE WHEN t.some_ranks IS NULL THEN 'Where memory allows, checkpoint fewer layers, or only operators that are cheap to run again (selective activation checkpointing): see memory'
+    CASE WHEN t.some_ranks IS NULL THEN 'Where memory allows, checkpoint fewer layers, or only operators that are cheap to run again (selective activation checkpointing)'
         ELSE 'Checkpoint alike on all ranks, or not where memory allows: the others wait for it' END AS advice
 FROM told AS t CROSS JOIN {{ ref('mean_step') }} AS s

@@ -36,8 +36,6 @@ small AS (
         sum(c.bare_ns) AS exposed_ns
     FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
     WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
-        -- what the host reads cannot be merged with gradients
-        AND (c.rank, c.collective_id) NOT IN (SELECT (rank, collective_id) FROM {{ ref('read_calls') }} WHERE collective_id IS NOT NULL)
     GROUP BY c.op, c.group_id
 )
 SELECT

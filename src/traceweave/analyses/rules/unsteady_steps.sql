@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; a range that at most a third of the steps have, if it takes half of what the step is longer; collectives that it calls more often than most steps; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -65,6 +65,40 @@ updating AS (
     HAVING bool_or(s.step = t.longest) AND 2 * count(*) <= any_value(t.steps)
         AND 2 * (median(s.length_ns) FILTER (s.step <> t.longest) - any_value(t.p50_ns)) >= any_value(t.max_ns - t.p50_ns)
 ),
+-- a range of the host that few steps have, with at least half of what the longest takes longer: of those inside each other the inner
+doing AS (
+    SELECT h.name, sum(h.duration_ns) FILTER (h.step = g.step) / len(any_value(g.ranks)) AS more_ns
+    FROM (
+        SELECT rank, step, tw_unnumbered(name) AS name, duration_ns FROM host_ops
+        WHERE kind IN ('annotation', 'nvtx') AND step IS NOT NULL AND NOT starts_with(name, 'ProfilerStep#') AND {{ names('collective_ranges', 'name') }} IS NULL
+    ) AS h
+    JOIN grown AS g ON list_contains(g.ranks, h.rank) CROSS JOIN {{ ref('steadiness') }} AS t
+    GROUP BY h.name
+    HAVING 3 * count(DISTINCT h.step) <= any_value(t.steps) AND 2 * more_ns >= any_value(t.max_ns - t.p50_ns)
+    QUALIFY row_number() OVER (ORDER BY more_ns, h.name) = 1
+),
+-- the collectives that those ranks call there more often than in most steps, if these are at least half of what grew
+called AS (
+    SELECT op, more
+    FROM (
+        SELECT
+            op, max(calls) FILTER (is_longest) - tw_percentile(calls, 0.5) AS more,
+            sum(CASE WHEN is_longest THEN exposed_ns ELSE -exposed_ns / (steps - 1) END) AS more_ns, any_value(grew_ns) AS grew_ns
+        FROM (
+            SELECT
+                o.op, p.step = g.step AS is_longest, any_value(t.steps) AS steps, any_value(g.grew_ns) AS grew_ns,
+                round(count(e.call_id) / len(any_value(g.ranks)))::BIGINT AS calls, coalesce(sum(e.exposed_ns), 0) / len(any_value(g.ranks)) AS exposed_ns
+            FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t
+            CROSS JOIN (SELECT DISTINCT step FROM {{ ref('budget') }}) AS p CROSS JOIN (SELECT DISTINCT op FROM {{ ref('exposed_calls') }}) AS o
+            LEFT JOIN {{ ref('exposed_calls') }} AS e ON e.op = o.op AND e.step = p.step AND list_contains(g.ranks, e.rank)
+            WHERE g.grew = 'exposed_comm'
+            GROUP BY o.op, p.step, g.step
+        )
+        GROUP BY op
+    )
+    WHERE more > 0 AND 2 * more_ns >= grew_ns
+    QUALIFY row_number() OVER (ORDER BY more_ns DESC, op) = 1
+),
 -- how much longer than in a mean other step those ranks waited there for one
 late AS (
     SELECT late_rank AS rank, least(late_ns, grew_ns) AS late_ns
@@ -95,14 +129,18 @@ SELECT
     || CASE WHEN len(g.ranks) < m.ranks THEN ' on ' || tw_ranks(g.ranks) ELSE '' END
     || coalesce(format(', most in {} ({})', tw_shortened(o.name), tw_time(o.more_ns)) || coalesce(format(', whose inputs have {} times the elements there', tw_digits(z.times)), ''), '')
     || coalesce(format(', {} of it waiting for rank {}', CASE WHEN l.late_ns < g.grew_ns THEN tw_time(l.late_ns) ELSE 'all' END, l.rank), '')
+    || coalesce(format('. ''{}'', which few steps have, takes {} there', tw_shortened(r.name), tw_time(r.more_ns)), '')
+    || coalesce(format('. It has {} more than most steps', tw_many(q.more, q.op)), '')
     || coalesce(format('. It updates the parameters, as {} of {} steps do', u.steps, t.steps), '')
     || coalesce(format('. Other findings are about stalls in it, {} per step', tw_time(v.stall_ns)), '') AS evidence,
     CASE
         WHEN u.steps IS NOT NULL THEN 'Mark updates as steps, not micro-batches (prof.step() once per update): a step with an update takes longer'
         WHEN z.times IS NOT NULL THEN 'Make batches of one size: sort, pack or cut samples by their length; else smaller batches of long ones'
+        WHEN r.name IS NOT NULL THEN format('Do what ''{}'' does less often, or make it faster: the mean step pays for it', tw_shortened(r.name))
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
+        WHEN q.op IS NOT NULL THEN format('Merge these {}s, or call them less often: see exposed_comm for that step', q.op)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
     END AS advice
@@ -110,6 +148,8 @@ FROM {{ ref('steadiness') }} AS t
 LEFT JOIN grown AS g ON TRUE
 LEFT JOIN late AS l ON TRUE
 LEFT JOIN updating AS u ON TRUE
+LEFT JOIN doing AS r ON TRUE
+LEFT JOIN called AS q ON TRUE
 LEFT JOIN {{ ref('late_steps') }} AS w ON w.rank = l.rank AND w.step = t.longest
 LEFT JOIN launched AS a ON TRUE
 LEFT JOIN more AS o ON TRUE

@@ -1,4 +1,4 @@
--- shared: always_read | what most hosts wait for in every step, two at least, of what read_calls has
+-- shared: always_read | what most hosts that get it wait for in every step, two at least, of what read_calls has
 -- grain: one row per operation and process group
 -- needs: ref('read_calls')
 -- column: op VARCHAR | which operation
@@ -16,6 +16,7 @@ WITH per_step AS (
 )
 SELECT op, group_id, any_value(read_by) AS read_by, round(avg(calls))::BIGINT AS calls, max(bytes) AS bytes
 FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
-WHERE 2 * readers > s.ranks
+-- who sends it has it
+WHERE 2 * readers > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
 GROUP BY op, group_id, s.steps
 HAVING count(*) = s.steps AND s.steps > 1

@@ -17,17 +17,12 @@ WITH running AS (
 some_run AS (
     SELECT name FROM {{ ref('own_times') }} WHERE kind = 'kernel' GROUP BY name HAVING count(DISTINCT rank) < (SELECT ranks FROM running)
 ),
-kernels AS NOT MATERIALIZED (
-    SELECT o.rank, o.step, h.name AS operator, o.name, o.duration_ns
-    FROM gpu_ops AS o JOIN host_ops AS l ON l.op_id = o.launch_op_id JOIN host_ops AS h ON h.op_id = l.parent_id
-    WHERE o.category = 'compute' AND h.kind = 'op'
-),
 -- of what all ranks call each may run a kernel of its own, as autotuning chooses: then all that it runs is compared
 chosen AS MATERIALIZED (
-    SELECT operator FROM kernels WHERE name IN (FROM some_run) GROUP BY operator HAVING count(DISTINCT rank) = (SELECT ranks FROM running)
+    SELECT operator FROM {{ ref('launched_calls') }} WHERE operator IS NOT NULL AND name IN (FROM some_run) GROUP BY operator HAVING count(DISTINCT rank) = (SELECT ranks FROM running)
 ),
 launched AS MATERIALIZED (
-    SELECT rank, step, operator, name, count(*) AS n, sum(duration_ns) AS ns FROM kernels WHERE operator IN (FROM chosen) GROUP BY ALL
+    SELECT rank, step, operator, name, sum(n) AS n, sum(ns) AS ns FROM {{ ref('launched_calls') }} WHERE operator IN (FROM chosen) GROUP BY ALL
 ),
 things AS (
     SELECT t.rank, t.step, t.kind, t.name, t.n - coalesce(l.n, 0) AS n, t.ns - coalesce(l.ns, 0) AS ns

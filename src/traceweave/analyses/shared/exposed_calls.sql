@@ -19,7 +19,7 @@
 -- column: is_staged BOOLEAN | between stages of a pipeline
 -- column: windows BIGINT | steps of the rank
 -- column: is_p2p BOOLEAN | a send or recv
--- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations, or the host reads it
+-- column: is_blocking BOOLEAN | compute has to wait for its result: it carries activations, or the host of a rank reads it
 -- column: is_read BOOLEAN | the host reads its result, or waits in it, in every step (`always_read`), as read_sum says
 -- column: use VARCHAR | what it is for: 'ddp', 'gradients' (sums of a data parallel group in a program that runs no DDP), 'fsdp' (issued inside its ranges), 'optimizer' (issued inside Optimizer.step), 'sharded' (gathers and scatters of a data parallel group), 'buffers' (broadcasts in the forward pass of DDP), 'tp', 'pp', 'all_to_all' or 'unknown'
 -- column: is_sent BOOLEAN | late_rank is its root, as of a broadcast: what comes late is what that rank sends
@@ -112,14 +112,14 @@ SELECT
     e.is_staged,
     r.windows,
     e.op IN ('send', 'recv') AS is_p2p,
-    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL OR w.rank IS NOT NULL AS is_blocking,
+    coalesce(u.used_for, 'unknown') = 'tp' OR k.group_id IS NOT NULL OR f.call_id IS NOT NULL OR w.collective_id IS NOT NULL AS is_blocking,
     v.op IS NOT NULL AS is_read,
     CASE
         WHEN e.is_staged THEN 'pp'
         WHEN e.call_id IN (SELECT call_id FROM tw_issued_within('optimizer')) THEN 'optimizer'
         WHEN e.op IN ('all_gather', 'reduce_scatter') AND h.call_id IS NOT NULL OR e.op = 'all_reduce' AND h.is_sharded AND a.asked_by = 'gradient' THEN 'fsdp'
         WHEN u.used_for = 'dp' AND e.op = 'all_reduce' AND f.call_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM sums) THEN CASE WHEN d.may_be_ddp THEN 'ddp' ELSE 'gradients' END
-        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.rank IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
+        WHEN u.used_for = 'dp' AND e.op IN ('all_gather', 'reduce_scatter') AND f.call_id IS NULL AND w.collective_id IS NULL AND e.call_id NOT IN (SELECT call_id FROM objects) THEN 'sharded'
         WHEN u.used_for = 'tp' THEN 'tp'
         WHEN e.op = 'broadcast' AND f.is_forward THEN 'buffers'
         WHEN e.op IN ('all_to_all', 'dispatch', 'combine') THEN 'all_to_all'
@@ -138,7 +138,8 @@ LEFT JOIN collective_instances AS i ON i.collective_id = e.collective_id
 LEFT JOIN blocking AS k ON k.group_id = e.group_id
 LEFT JOIN functions AS f ON f.call_id = e.call_id AND (e.op = 'all_reduce' OR f.is_forward AND e.op IN ('all_gather', 'broadcast'))
 LEFT JOIN sharding AS h ON h.call_id = e.call_id
-LEFT JOIN {{ ref('read_calls') }} AS w ON w.rank = e.rank AND w.collective_id = e.collective_id
+-- who sends what others read has nothing to read, and is held to it as they are
+LEFT JOIN (SELECT DISTINCT collective_id, op, group_id FROM {{ ref('read_calls') }}) AS w ON w.collective_id = e.collective_id
 LEFT JOIN {{ ref('always_read') }} AS v ON v.op = w.op AND v.group_id IS NOT DISTINCT FROM w.group_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id

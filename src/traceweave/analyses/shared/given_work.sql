@@ -10,10 +10,7 @@ WITH calls AS (
         rank, step, name, CASE WHEN name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) THEN coalesce(arguments_hash, 0) ELSE arguments_hash END AS arguments_hash, n, ns
     FROM {{ ref('own_calls') }}
     UNION ALL
-    SELECT g.rank, g.step, g.name, h.arguments_hash, count(*), CAST(sum(g.duration_ns) AS BIGINT)
-    FROM gpu_ops AS g LEFT JOIN host_ops AS l ON l.op_id = g.launch_op_id LEFT JOIN host_ops AS h ON h.op_id = l.parent_id
-    WHERE g.category = 'compute'
-    GROUP BY ALL
+    SELECT rank, step, name, arguments_hash, n, ns FROM {{ ref('launched_calls') }}
 ),
 alike AS (
     SELECT

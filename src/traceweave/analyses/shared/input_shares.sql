@@ -15,7 +15,7 @@ shapes AS (
 ),
 in_steps AS (
     SELECT
-        c.rank, c.name, s.place, c.step, count(*) AS calls, sum(list_product(s.dims)) AS elements,
+        c.rank, c.name, s.place, c.step, sum(c.n) AS calls, sum(c.n * list_product(s.dims)) AS elements,
         elements > avg(elements) OVER (PARTITION BY c.name, s.place, c.step) AS is_more
     FROM calls AS c JOIN shapes AS s USING (arguments_hash)
     WHERE len(s.dims) > 0

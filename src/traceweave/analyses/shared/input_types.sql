@@ -15,13 +15,13 @@ WITH typed AS (
 ),
 called AS (
     SELECT
-        rank, name, count(*) AS calls,
-        count(*) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AND max(count(*)) OVER (PARTITION BY name) < 2 * min(count(*)) OVER (PARTITION BY name) AS is_common
+        rank, name, sum(n) AS calls,
+        count(*) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AND max(sum(n)) OVER (PARTITION BY name) < 2 * min(sum(n)) OVER (PARTITION BY name) AS is_common
     FROM {{ ref('input_calls') }}
     GROUP BY rank, name
 ),
 counted AS (
-    SELECT rank, name, type, count(*) AS calls, count(DISTINCT rank) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AS is_known
+    SELECT rank, name, type, sum(n) AS calls, count(DISTINCT rank) OVER (PARTITION BY name) = (SELECT count(*) FROM ranks) AS is_known
     FROM {{ ref('input_calls') }} JOIN typed USING (arguments_hash)
     GROUP BY rank, name, type
 )

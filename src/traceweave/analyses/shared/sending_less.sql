@@ -2,33 +2,37 @@
 -- grain: one row per use of communication
 -- needs: ref('exposed_calls')
 -- column: use VARCHAR | as in exposed_calls
--- column: again VARCHAR | that DDP reduces gradients in several backward passes of an update, or sends buffers; NULL: not known to
+-- column: again VARCHAR | that DDP or FSDP reduces gradients in several backward passes of an update, or DDP sends buffers; NULL: not known to
 -- column: once VARCHAR | what to do about it
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
+-- column: fewer VARCHAR | the same where its calls are small: what makes them fewer, if anything does
 WITH forwards AS (
-    SELECT rank, start_ns, lead(start_ns) OVER (PARTITION BY rank, pid ORDER BY start_ns) AS next_ns
-    FROM host_ops
-    WHERE name = 'DistributedDataParallel.forward'
+    SELECT use, rank, start_ns, lead(start_ns) OVER (PARTITION BY use, rank, pid ORDER BY start_ns) AS next_ns
+    FROM (SELECT CASE name WHEN 'FSDP::root_pre_forward' THEN 'fsdp' ELSE 'ddp' END AS use, rank, pid, start_ns FROM host_ops WHERE name IN ('DistributedDataParallel.forward', 'FSDP::root_pre_forward'))
 ),
--- where autograd sums up gradients after each: of how many, and to how many it adds that no update has used up yet
+-- where gradients are summed up after each: parameters by autograd, units by fully_shard; those that are added to what no update has used up yet
+parts AS (
+    SELECT
+        rank, start_ns,
+        CASE WHEN starts_with(name, 'FSDP::') THEN 'fsdp' ELSE 'ddp' END AS use,
+        name = 'torch::autograd::AccumulateGrad' OR starts_with(name, 'FSDP::post_backward_accumulate') AS is_one,
+        starts_with(name, 'FSDP::post_backward_reduce') AS is_reduced,
+        (is_one AND use = 'ddp' OR is_reduced) AND op_id IN (SELECT parent_id FROM host_ops WHERE name = 'aten::add_' AND parent_id IS NOT NULL) AS adds
+    FROM host_ops
+    WHERE (name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient' OR name = 'torch::autograd::AccumulateGrad') OR starts_with(name, 'FSDP::post_backward_'))
+        AND EXISTS (FROM forwards)
+),
 summed AS (
-    SELECT f.rank, f.start_ns, count(*) FILTER (g.is_one) AS gradients, count(*) FILTER (g.is_one AND g.adds) AS added
-    FROM (
-        SELECT
-            rank, start_ns,
-            name = 'torch::autograd::AccumulateGrad' AS is_one,
-            op_id IN (SELECT parent_id FROM host_ops WHERE name = 'aten::add_' AND parent_id IS NOT NULL) AS adds
-        FROM host_ops
-        WHERE name IN (SELECT name FROM tw_range_names WHERE autograd = 'gradient' OR name = 'torch::autograd::AccumulateGrad') AND EXISTS (FROM forwards)
-    ) AS g
-    ASOF JOIN forwards AS f ON f.rank = g.rank AND g.start_ns >= f.start_ns
-    GROUP BY f.rank, f.start_ns
+    SELECT f.use, f.rank, f.start_ns, count(*) FILTER (g.is_one) AS gradients, count(*) FILTER (g.adds) AS added
+    FROM parts AS g ASOF JOIN forwards AS f ON f.use = g.use AND f.rank = g.rank AND g.start_ns >= f.start_ns
+    GROUP BY f.use, f.rank, f.start_ns
 ),
 -- a forward pass with the backward pass that follows before the next
 passes AS (
     SELECT
+        f.use,
         f.rank,
         u.start_ns AS update_ns,
         g.gradients,
@@ -36,28 +40,35 @@ passes AS (
         coalesce(s.asked_ns < f.next_ns, s.asked_ns IS NOT NULL) AS sends,
         f.next_ns IS NULL AS is_last
     FROM forwards AS f
-    JOIN summed AS g USING (rank, start_ns)
-    ASOF LEFT JOIN (SELECT k.rank, i.asked_ns FROM tw_collective_issue() AS i JOIN collectives AS k USING (call_id) WHERE i.asked_by = 'gradient') AS s
-        ON s.rank = f.rank AND s.asked_ns >= f.start_ns
+    JOIN summed AS g USING (use, rank, start_ns)
+    ASOF LEFT JOIN (
+        SELECT 'ddp' AS use, k.rank, i.asked_ns FROM tw_collective_issue() AS i JOIN collectives AS k USING (call_id) WHERE i.asked_by = 'gradient'
+        UNION ALL SELECT use, rank, start_ns FROM parts WHERE is_reduced
+    ) AS s ON s.use = f.use AND s.rank = f.rank AND s.asked_ns >= f.start_ns
     ASOF LEFT JOIN tw_updates AS u ON u.rank = f.rank AND u.start_ns >= f.start_ns
 ),
 -- Of an update whose passes all send the same gradients, all but the first send what they add to those that were sent
 -- already. The gradients of other parameters the last pass would not send.
 updates AS (
     SELECT
+        use,
         count(*) FILTER (sends) AS sent,
         sent > 1 AND bool_and(sends) AND min(gradients) = max(gradients) AND min(added) = 0
             AND count(*) FILTER (added = gradients) = sent - 1 AS is_again
     FROM passes
-    GROUP BY rank, update_ns
+    GROUP BY use, rank, update_ns
     HAVING update_ns IS NOT NULL
 ),
 accumulation AS (
     SELECT
         -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
-        (SELECT count(*) > 0 FROM passes WHERE NOT sends AND NOT is_last) AS is_there,
-        -- where that is most of what is sent
-        (SELECT sent FROM updates WHERE is_again GROUP BY sent HAVING 2 * sum(sent) > (SELECT sum(sent) FROM updates)) AS sent
+        (SELECT count(*) > 0 FROM passes WHERE use = 'ddp' AND NOT sends AND NOT is_last) AS is_there
+),
+-- where that is most of what is sent
+again AS (
+    SELECT use, sent
+    FROM (SELECT use, sent, is_again, sum(sum(sent)) OVER (PARTITION BY use) AS all_sent, sum(sent) AS of_these FROM updates GROUP BY use, sent, is_again)
+    WHERE is_again AND 2 * of_these > all_sent
 ),
 -- each type is looked up once
 types AS (
@@ -71,10 +82,11 @@ of_types AS (
 ways AS (
     SELECT
         use,
-        CASE WHEN use = 'ddp' THEN sent END AS sent,
+        sent,
         concat_ws(', ',
             CASE
                 WHEN use = 'ddp' AND sent > 1 THEN format('no_sync in all but the last of {} backward passes', sent)
+                WHEN sent > 1 THEN format('gradients reduced in the last of {} backward passes alone', sent)
                 WHEN use = 'ddp' AND is_there THEN 'more micro-batches per step'
                 WHEN use = 'ddp' THEN 'gradient accumulation with no_sync'
                 WHEN use = 'gradients' THEN 'gradient accumulation'
@@ -84,14 +96,15 @@ ways AS (
             END,
             CASE WHEN is_short THEN NULL WHEN use IN ('ddp', 'gradients') THEN 'gradients in lower precision' ELSE 'lower precision' END,
             CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
-    FROM of_types CROSS JOIN accumulation
+    FROM of_types CROSS JOIN accumulation LEFT JOIN again USING (use)
 )
 SELECT
     use,
     CASE WHEN use = 'buffers' THEN 'DDP sends buffers of one rank to the others before each forward pass'
-        ELSE format('DDP reduces gradients in each of {} backward passes of an update, where the last is enough', sent) END AS again,
+        ELSE format('{} reduces gradients in each of {} backward passes of an update, where the last is enough', upper(use), sent) END AS again,
     CASE WHEN use = 'buffers' THEN 'DDP: broadcast_buffers=False, if ranks may keep buffers of their own, as statistics of BatchNorm'
-        ELSE format('DDP: run all but the last of the {} backward passes of an update, with their forward passes, inside no_sync()', sent) END AS once,
+        ELSE format('{}: run all but the last of the {} backward passes of an update', upper(use), sent)
+            || CASE use WHEN 'ddp' THEN ', with their forward passes, inside no_sync()' ELSE ' with set_requires_gradient_sync(False), if memory holds gradients that are not sharded' END END AS once,
     CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'gradients' THEN 'data-parallel ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'buffers' THEN 'DDP buffer ' WHEN 'tp' THEN 'tensor-parallel '
         WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END AS kind,
     ways,
@@ -105,5 +118,17 @@ SELECT
         WHEN 'pp' THEN format('Pipeline: fewer or smaller messages ({}): see pipeline', ways)
         WHEN 'buffers' THEN once
         ELSE format('Send less ({})', ways)
-    END AS advice
+    END AS advice,
+    CASE use
+        WHEN 'ddp' THEN 'DDP: fewer calls (gradient accumulation with no_sync, larger buckets)'
+        WHEN 'gradients' THEN 'Sum gradients up in fewer, larger tensors'
+        WHEN 'fsdp' THEN 'FSDP: larger units, larger batches'
+        WHEN 'sharded' THEN 'Gather and scatter larger shards'
+        -- every layer has its own, every micro-batch too: only more work for each makes them fewer
+        WHEN 'tp' THEN 'Tensor parallelism needs them in every layer: larger batches, or fewer ranks per group (see tp)'
+        WHEN 'pp' THEN 'Pipeline: fewer and larger micro-batches, or fewer stages (see pipeline)'
+        WHEN 'all_to_all' THEN 'Exchanges of experts or sequences: larger batches, or fewer ranks per group'
+        WHEN 'unknown' THEN 'Make fewer calls, or not in every step'
+        ELSE advice
+    END AS fewer
 FROM ways
