@@ -1,5 +1,6 @@
-"""What of a transfer is latency: where a line through the medians by size begins; of one size, what
-its median call takes beyond a slow link, as in alpha_beta.
+"""What of a transfer is latency: where a line through the medians by size begins. Two always lie on
+one: it counts where it begins above 0 by more than its error, as single calls tell that. Else it is
+no more than what any size takes beyond a slow link, as in alpha_beta.
 """
 
 from __future__ import annotations
@@ -22,37 +23,52 @@ def effective_bytes(graph: Graph) -> Floats:
 
 def latencies(graph: Graph, length: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
-    have one size only. Where all have the same one, what a slow link does not explain."""
+    do not tell it."""
     nodes, size = graph.nodes, effective_bytes(graph)
     whole = (nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0)
     instance, transfer, ranks = nodes.instance[whole], length[whole], graph.instances["size"]
-    usual = _latency(size[instance], transfer)
+    usual = _of_line(size[instance], instance, transfer)
     alpha = np.full(len(size), usual or 0.0)
     for one in np.unique(ranks[instance]).tolist():
         mine = ranks[instance] == one
-        found = _latency(size[instance[mine]], transfer[mine])
+        found = _of_line(size[instance[mine]], instance[mine], transfer[mine])
         if found is None and usual is None:
-            found = _unexplained(size, instance[mine], transfer[mine])
+            found = _unexplained(size[instance[mine]], transfer[mine])
         if found is not None:
             alpha[ranks == one] = found
     return alpha
 
 
-def _latency(size: Floats, transfer: Ints) -> float | None:
-    sizes, number = np.unique(size, return_inverse=True)
+def _of_line(size: Floats, instance: Ints, transfer: Ints) -> float | None:
+    sizes = np.unique(size)
     if len(sizes) < 2:
         return None
+    slope, begins = np.polyfit(sizes, _medians(size, transfer), 1)
+    if slope <= 0 or (len(sizes) == 2 and begins <= _error(size, instance, transfer)):
+        return None
+    return max(float(begins), 0.0)
+
+
+def _error(size: Floats, instance: Ints, transfer: Ints) -> float:
+    """Return the standard error of where a line of least squares through calls begins."""
+    calls = len(np.unique(instance))
+    if calls < 3:
+        return np.inf
+    off = transfer - np.polyval(np.polyfit(size, transfer, 1), size)
+    return float(np.sqrt(np.mean(off**2) * np.mean(size**2) / np.var(size) / (calls - 2)))
+
+
+def _unexplained(size: Floats, transfer: Ints) -> float | None:
+    """Return the least that the median of any size is beyond a slow link, if that is most of what
+    the quickest takes."""
+    usual = _medians(size, transfer)
+    beyond = float(np.min(usual - np.unique(size) / SLOW))
+    return beyond if 2 * beyond > np.min(usual) else None
+
+
+def _medians(size: Floats, transfer: Ints) -> Floats:
+    """Return the median of each size."""
+    number = np.unique(size, return_inverse=True)[1]
     order = np.lexsort((transfer, number))
     count = np.bincount(number)
-    middle = np.cumsum(count) - count + count // 2
-    slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
-    return max(float(intercept), 0.0) if slope > 0 else None
-
-
-def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
-    """Return what the median call takes beyond a slow link, if that is most of it."""
-    longest = np.zeros(len(size))
-    np.maximum.at(longest, instance, transfer)
-    usual = float(np.median(longest[np.unique(instance)]))
-    beyond = usual - float(size[instance[0]]) / SLOW
-    return beyond if 2 * beyond > usual else None
+    return transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
