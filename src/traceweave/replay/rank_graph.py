@@ -102,6 +102,10 @@ class Ordered:
         gpu = {**gpu, "call": positions(self.calls["op_id"], gpu["launch"])}
         self.copies = host.blocking_copies(gpu, self.calls, rows.pageable["op_id"])
         self.room = device.made_room(gpu, self.calls, self.copies)
+        self.let_by = self.room.copy()
+        own = self.copies[self.room[self.copies] < 0]
+        self.let_by[own] = own
+        """Which op's end let the call of each return: what made room, or its own, of a copy."""
         self.gpu = device.since_room(gpu, self.room)
         self.streams = Streams(self.gpu)
         self.records = records(rows.recorded, self.calls, self.streams)
@@ -121,14 +125,10 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     Delays are not known yet, nor when transfers begin.
     """
     of = Ordered(rows)
-    gpu, room, order, dropped = of.gpu, of.room, of.order, of.dropped
-    let_by = room.copy()
-    let_by[of.copies] = np.where(room[of.copies] < 0, of.copies, room[of.copies])
-    threads = host.threads(of.calls, of.streams, of.copies, room)
-    op, call, contradicted = host.device_waits(
-        threads, of.records, of.streams, let_by, device.CLOCKS_NS
-    )
-    dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
+    gpu, order = of.gpu, of.order
+    threads = host.threads(of.calls, of.streams, of.copies, of.room)
+    op, call, contradicted = host.device_waits(threads, of.records, of.streams, of.let_by)
+    of.dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
     own = threads.own
     before, after = host.handovers(own, rows.operators)
 
@@ -165,7 +165,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         instance,
         rows.steps,
         _first_ops(rows.steps, gpu, ops.first),
-        dropped,
+        of.dropped,
         Counter(
             ops=len(gpu["op_id"]),
             launched=int(np.sum(launch >= 0)),
