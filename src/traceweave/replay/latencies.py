@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.medians import group_medians
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import Sort
 
@@ -33,7 +34,7 @@ def latencies(graph: Graph, length: Ints) -> Floats:
         mine = ranks[instance] == one
         found = _of_line(size[instance[mine]], instance[mine], transfer[mine])
         if found is None and usual is None:
-            found = _unexplained(size[instance[mine]], transfer[mine])
+            found = _unexplained(size, instance[mine], transfer[mine])
         if found is not None:
             alpha[ranks == one] = found
     return alpha
@@ -58,11 +59,14 @@ def _error(size: Floats, instance: Ints, transfer: Ints) -> float:
     return float(np.sqrt(np.mean(off**2) * np.mean(size**2) / np.var(size) / (calls - 2)))
 
 
-def _unexplained(size: Floats, transfer: Ints) -> float | None:
-    """Return the least that the median of any size is beyond a slow link, if that is most of what
-    the quickest takes."""
-    usual = _medians(size, transfer)
-    beyond = float(np.min(usual - np.unique(size) / SLOW))
+def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
+    """Return the least that the median call of any size takes beyond a slow link, if that is most
+    of what the quickest does."""
+    longest = np.zeros(len(size))
+    np.maximum.at(longest, instance, transfer)
+    calls = np.unique(instance)
+    usual = group_medians(longest[calls], np.unique(size[calls], return_inverse=True)[1])
+    beyond = float(np.min(usual - size[calls] / SLOW))
     return beyond if 2 * beyond > np.min(usual) else None
 
 
@@ -71,4 +75,5 @@ def _medians(size: Floats, transfer: Ints) -> Floats:
     number = np.unique(size, return_inverse=True)[1]
     order = np.lexsort((transfer, number))
     count = np.bincount(number)
-    return transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
+    found: Floats = transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
+    return found
