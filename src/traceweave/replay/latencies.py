@@ -41,22 +41,24 @@ def latencies(graph: Graph, length: Ints) -> Floats:
 
 
 def _of_line(size: Floats, instance: Ints, transfer: Ints) -> float | None:
-    sizes = np.unique(size)
+    sizes, number = np.unique(size, return_inverse=True)
     if len(sizes) < 2:
         return None
-    slope, begins = np.polyfit(sizes, _medians(size, transfer), 1)
-    if slope <= 0 or (len(sizes) == 2 and begins <= _error(size, instance, transfer)):
+    usual = _medians(number, transfer)
+    slope, begins = np.polyfit(sizes, usual, 1)
+    off = np.abs(transfer - usual[number])
+    if slope <= 0 or (len(sizes) == 2 and begins <= _error(size, off, len(np.unique(instance)))):
         return None
     return max(float(begins), 0.0)
 
 
-def _error(size: Floats, instance: Ints, transfer: Ints) -> float:
-    """Return the standard error of where a line of least squares through calls begins."""
-    calls = len(np.unique(instance))
+def _error(size: Floats, off: Floats, calls: int) -> float:
+    """Return the standard error of where a line through so many calls begins, which are so far off
+    from it."""
     if calls < 3:
         return np.inf
-    off = transfer - np.polyval(np.polyfit(size, transfer, 1), size)
-    return float(np.sqrt(np.mean(off**2) * np.mean(size**2) / np.var(size) / (calls - 2)))
+    each = 1.4826 * float(np.median(off))
+    return float(each * np.sqrt(np.mean(size**2) / np.var(size) / (calls - 2)))
 
 
 def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
@@ -70,9 +72,8 @@ def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     return beyond if 2 * beyond > np.min(usual) else None
 
 
-def _medians(size: Floats, transfer: Ints) -> Floats:
+def _medians(number: Ints, transfer: Ints) -> Floats:
     """Return the median of each size."""
-    number = np.unique(size, return_inverse=True)[1]
     order = np.lexsort((transfer, number))
     count = np.bincount(number)
     found: Floats = transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
