@@ -55,7 +55,7 @@ def check_replay(build: Builder, case: Case, **names: Any) -> None:
 
     `? SCENARIO | SCENARIO` asks what each gains, and last all together if they are several; `?
     predicted of SCENARIO` and the like for something else of the answer; `? by step of SCENARIO`
-    what each step gains; `? measured` how long steps take, `? basis` by what windows, `? device
+    what each step gains; `? measured` how long steps take, `? device
     windows` how long the device's are. Times are in units of the builder. What is refused is
     answered by what it says."""
     known = names | words_of(build)
@@ -67,8 +67,8 @@ def check_replay(build: Builder, case: Case, **names: Any) -> None:
             assert model.windows.device is not None
             lengths = model.windows.device.lengths(model.graph.nodes) / build.unit
             return [tuple(lengths.tolist())]
-        if query in ("basis", "measured"):
-            return [(model.windows.basis if query == "basis" else model.measured / build.unit,)]
+        if query == "measured":
+            return [(model.measured / build.unit,)]
         about, _, scenarios = query.rpartition(" of ")
         if about == "by step":
             after = model._replayed(model.changed(*model.parsed(scenarios)))
@@ -88,4 +88,5 @@ def _of(answer: Answer, about: str, unit: int) -> Any:
         return (answer.predicted_by_rank / unit).tolist()
     if about in ("bottleneck", "scenario"):
         return getattr(answer, about)
-    return (answer.predicted_step_ns if about == "predicted" else answer.gain_ns) / unit
+    predicted = answer.predicted_step_ns
+    return (predicted if about == "predicted" else answer.measured_step_ns - predicted) / unit

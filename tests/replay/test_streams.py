@@ -10,7 +10,7 @@ from tests.analyses.builders import Builder
 from tests.marks import nightly
 from traceweave.replay.model import Model
 from traceweave.replay.rows import COMPUTES
-from traceweave.replay.streams import Streams, waits_by_place
+from traceweave.replay.streams import Streams, waits_by_place, waits_by_time
 
 US = 1000
 
@@ -36,6 +36,24 @@ def test_what_times_tell_goes_in_no_circle(empty_run: duckdb.DuckDBPyConnection)
     launched(799, 253_969, "compute", 7)
     run.write()
     assert Model(empty_run).measured == (253_969 - 100) * US
+
+
+# what failed: of 157 waits that times alone told of job diff_test, 38 were for what was launched 8
+# ms and more after the op that waited, and 28 % of its critical path was delay without a cause
+@pytest.mark.parametrize(("launched", "seen"), [(8, 2), (9, 2), (10, 1), (11, 1)])
+def test_nothing_waits_for_what_was_launched_later(launched: int, seen: int) -> None:
+    """Op 3 is launched at 9 and begins at 101; op 2 of its own stream, launched long before, ended
+    at 50. Of stream 0, op 0 ends at 98, op 1 at 100."""
+    gpu = {
+        "chain": np.array([0, 0, 1, 1]),
+        "step": np.full(4, -1),
+        "start_ns": np.array([90, 98, 40, 101]) * US,
+        "end_ns": np.array([98, 100, 50, 120]) * US,
+        "category": np.full(4, COMPUTES),
+        "called": np.array([1, launched, 2, 9]) * US,
+    }
+    found = waits_by_time(Streams(gpu), np.array([90, 98, 40, 51]) * US)
+    assert found.tolist() == [[seen - 1], [3]]
 
 
 # what failed: a published job whose ops are stretches of 65 to 200 ms was slowed down by 1.246, not

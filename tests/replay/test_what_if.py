@@ -226,6 +226,15 @@ def test_faster_kernels_and_faster_links(simulated: Simulated) -> None:
 
 
 @nightly
+def test_two_sizes_tell_no_bandwidth_of_a_latency(recorded: Recorded) -> None:
+    """What was wrong: 22 and 25 kB take 1.5 and 3.3 ms, by a line through both 12.9 ms less than no
+    latency, and 1.5 MB/s. 8.7 ms of a step of 43 were gained by 1 GB/s."""
+    rows = recorded("odd_groups_gloo").what_if("gbps=1", "alpha_us=5")
+    wider, sooner = rows["gain_ns"][:2] / MS
+    assert 0 < wider < 3 < 5 < sooner
+
+
+@nightly
 def test_operators_and_classes_are_selected(simulated: Simulated) -> None:
     run = simulated(FOUR_RANKS)
     found = run.what_if("class=gemm times=0.5", "op=aten::mm times=0.5", "kind=compute times=0.5")

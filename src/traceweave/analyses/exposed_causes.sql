@@ -20,7 +20,7 @@
 -- order: time_ns DESC, rank, start_ns, step NULLS FIRST, cause
 -- caveat: of communication that runs at the same time on a rank, each moment is of the call that began first; exposed_comm counts all of them in full.
 -- caveat: order on a stream keeps compute and a call apart; whether one also needs the other's data, no trace says.
--- caveat: that compute waits for a collective is known by events (cudaStreamWaitEvent), or where it, or what is ahead of it on its stream, had been launched for 30 us or more and began within 30 us of its end; what a collective waited for, by events alone.
+-- caveat: that one waits for the other is known as in replay: by events (cudaStreamWaitEvent), or by times, where it, or what is ahead of it on its stream, had been launched for 30 us or more and began within 30 us of the other's end.
 -- caveat: where other ranks are not seen, waiting for them is not known: it is among the other causes.
 -- caveat: a collective that waited for other ranks does not begin earlier if it is launched earlier: what of it is exposed after that is 'nothing_left'.
 -- caveat: without a GPU no launches and streams are recorded: what is no waiting is 'unknown'.

@@ -26,6 +26,7 @@ from traceweave.replay.host import covered
 from traceweave.replay.lookups import numbered, places, positions, stretches
 from traceweave.replay.nodes import FAR, Edge, Nodes, Sort
 from traceweave.replay.rows import where
+from traceweave.replay.waits import asked, inputs, waits
 
 _BACKWARD = """
 SELECT step, max(begin) AS begin FROM (
@@ -188,7 +189,13 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     place = positions(reduced, instance)
     in_order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
     rows, place = rows[in_order], place[in_order]
-    sides = (nodes.rank[rows], place, _ready(graph, rows), _used(graph, rows))
+    arrival, (call, by, _) = rows - 1, waits(graph)
+    # the rank had it though others were not done on its stream
+    ready = np.maximum(inputs(graph)[0], asked(nodes))[arrival]
+    ready = np.where(ready > -FAR, ready, nodes.start[arrival])
+    used = np.full(len(nodes), FAR)
+    np.minimum.at(used, call, nodes.start[by])
+    sides = nodes.rank[rows], place, ready, used[rows]
     for begin, end in stretches(*(key[order] for key in keys)):
         own = slice(*np.searchsorted(place, [begin, end]).tolist())
         rank, at, ready, used = (column[own] for column in sides)
@@ -216,28 +223,6 @@ def _before(rank: Ints, place: Ints, ready: Ints, used: Ints, alpha: Floats) -> 
         later = np.maximum(later, np.arange(len(own)) + 1)
         np.minimum.at(found, place[own], np.append(place[own], FAR)[later])
     return found
-
-
-def _used(graph: Graph, rows: Ints) -> Ints:
-    """Return when something that waited for each went on."""
-    nodes, edges = graph.nodes, graph.edges
-    used = np.full(len(nodes), FAR)
-    goes_on = nodes.sort[edges.target] != Sort.BARRIER
-    np.minimum.at(used, edges.source[goes_on], nodes.start[edges.target[goes_on]])
-    return used[rows]
-
-
-def _ready(graph: Graph, rows: Ints) -> Ints:
-    """Return when the rank had what each transfers, though others were not done on its stream."""
-    nodes, edges = graph.nodes, graph.edges
-    launch = nodes.launch[rows - 1]
-    asked = np.where(launch >= 0, nodes.start[launch] + nodes.launch_lag[rows - 1], -FAR)
-    ready = np.full(len(nodes), -FAR)
-    ready[rows - 1] = asked
-    waits = edges.kind == Edge.STREAM_WAIT
-    np.maximum.at(ready, edges.target[waits], nodes.ends(edges.source[waits]))
-    ready = ready[rows - 1]
-    return np.where(ready > -FAR, ready, nodes.start[rows - 1])
 
 
 def _merged(buckets: _Buckets, most: float) -> Iterator[tuple[int, int]]:

@@ -18,9 +18,9 @@ from traceweave.replay.lookups import leads, stretches
 from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge
 from traceweave.replay.rows import COPIES, NONE, Columns, where
 from traceweave.replay.streams import (
+    NO_WAITS,
     PROMPT_NS,
     Streams,
-    each_once,
     in_time,
     order_streams,
     told_waits,
@@ -113,20 +113,21 @@ def _usual(lags: Ints, least: int = 0) -> int:
 def stream_waits(
     streams: Streams, calls: Columns, records: Columns, order: Order, tolerance: int,
     dropped: Counter[str],
-) -> tuple[Ints, int]:  # fmt: skip
-    """Return the waits between streams that times do not contradict, and how many are inferred."""
+) -> tuple[Ints, Flags, int]:  # fmt: skip
+    """Return the waits between streams that times do not contradict, which of them records or calls
+    tell, and how many are not recorded."""
     told, recorded, contradicted = told_waits(records, calls, streams, tolerance)
     dropped[EDGE_KINDS[Edge.STREAM_WAIT]] += contradicted
+    seen = NO_WAITS
     if recorded or np.any(order_streams(calls)):
         seen = waits_by_time(streams, _ready(streams.gpu, order, told))
     elif len(streams.ranges) > 1:
         unlaunched = replace(order, launched=np.zeros_like(order.launched))
         seen = waits_by_place(streams, _ready(streams.gpu, unlaunched, told))
-    else:
-        return told, told.shape[1]
     fits = in_time(seen, streams.gpu, max(tolerance, streams.slop))
-    every = each_once(told, seen[:, fits])
-    return every, max(every.shape[1] - recorded, 0)
+    both = np.concatenate([told, seen[:, fits]], axis=1)
+    waits, first = np.unique(both, axis=1, return_index=True)
+    return waits, first < told.shape[1], max(waits.shape[1] - recorded, 0)
 
 
 def _ready(gpu: Columns, order: Order, waits: Ints) -> Ints:

@@ -2,7 +2,8 @@
 
 All times of a rank are on its own clock. At every moment one call is meant: of those under way the
 one that began first. What follows it, the next compute of the rank, tells why nothing ran beside:
-it was not launched yet, it was behind the call on the same stream, or it waited for the call.
+it was not launched yet, it was behind the call on the same stream, or it waited for the call. Which
+stream waits for which is that of replay, where it is shown.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
 from traceweave.replay.host import covered
 from traceweave.replay.lookups import leads, positions
+from traceweave.replay.rank_graph import Ordered
 from traceweave.replay.rows import (
     CATEGORY,
     COMMUNICATES,
@@ -28,7 +30,7 @@ from traceweave.replay.rows import (
     sorted_by,
     where,
 )
-from traceweave.replay.streams import NO_WAITS, PROMPT_NS, Streams, records, told_waits
+from traceweave.replay.streams import NO_WAITS, PROMPT_NS
 from traceweave.store.rows import Columns, registered
 
 FAR = np.iinfo(np.int64).max
@@ -84,7 +86,7 @@ def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
 def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int, int]]) -> None:
     """Add the pieces of some ranks to the tables."""
     those = {"first": ranks[0][0], "last": ranks[-1][0]}
-    read = tables.read(**those, only=("gpu", "calls", "recorded"))
+    read = tables.read(**those, only=("gpu", "pageable", "calls", "recorded", "steps"))
     host = None if tables.has_gpu else _on_host(con, those)
     for rank, tick in ranks:
         go_on()
@@ -131,18 +133,16 @@ def _lost(rows: RankRows) -> Ints:
 
 
 def _edges(rows: RankRows, ops: Columns) -> Ints:
-    """Return the waits between streams that are recorded, or that the order of calls tells: what
-    times alone suggest is no evidence here. They are by the places of ops in the timeline."""
-    names = ("op_id", "chain", "stream", "start_ns", "end_ns", "called", "launch")
-    gpu = sorted_by({name: rows.gpu[name] for name in names}, "chain", "start_ns", "op_id")
-    if not len(gpu["op_id"]):
+    """Return which op waits for which of another stream, as replay has it, by their places. Times
+    alone tell it of what was launched long before: to begin after its launch takes as long."""
+    if not len(rows.gpu["op_id"]):
         return NO_WAITS
-    calls = sorted_by(rows.calls, "chain", "start_ns", "op_id")
-    streams = Streams({**gpu, "call": positions(calls["op_id"], gpu["launch"])})
-    found = records(rows.recorded, calls, streams)
-    told, _, _ = told_waits(found, calls, streams, rows.tick if rows.tick > 1 else 0)
-    edges = positions(ops["op_id"], gpu["op_id"])[told]
-    return edges[:, np.all(edges >= 0, axis=0)]
+    of = Ordered(rows)
+    source, target = edges = positions(ops["op_id"], of.gpu["op_id"])[of.waits]
+    ended, begun, launched = ops["end_ns"][source], ops["start_ns"][target], ops["launched_ns"]
+    shown = (begun - ended <= PROMPT_NS) & (launched[target] <= ended - PROMPT_NS)
+    shown &= launched[target] > NONE
+    return edges[:, of.is_told | shown]
 
 
 def _pieces(
@@ -282,18 +282,11 @@ def _stretches(ops: Columns, category: int) -> tuple[Ints, Ints, Ints, Ints]:
 
 def _is_followed(ops: Columns, edges: Ints, call: Ints, following: Ints, category: int) -> Flags:
     """Return whether what follows, or what is ahead of it on its stream, is known to wait for the
-    call or one behind that: by an event, or as it had been launched, was first on its stream, and
-    began when the call ended."""
-    begins, chain, launched = ops["start_ns"], ops["chain"], ops["launched_ns"]
-    found = np.zeros(len(call), dtype=bool)
+    call or one behind that."""
+    chain, found = ops["chain"], np.zeros(len(call), dtype=bool)
     for stream in np.unique(chain[call]).tolist():
         calls = (ops["category"] == category) & (chain == stream)
-        ends = np.append(NONE, np.sort(ops["end_ns"][calls]))
-        ended = ends[np.searchsorted(ends, begins, side="right") - 1]
-        prompt = (begins - ended <= PROMPT_NS) & (ops["free_ns"] <= ended) & (chain != stream)
-        # to begin after its launch takes as long: it has to have waited
-        prompt &= (launched > NONE) & (launched <= ended - PROMPT_NS)
-        awaited = np.where(prompt, ended, NONE)
+        awaited = np.full(len(chain), NONE)
         source, target = edges[:, calls[edges[0]]]
         np.maximum.at(awaited, target, ops["end_ns"][source])
         asked = chain[call] == stream

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -39,11 +38,6 @@ class Graph:
     parts: tuple[RankGraph, ...]
     """What is known of each rank."""
     has_gpu: bool
-
-    @property
-    def dropped(self) -> Counter[str]:
-        """Edges that time contradicts, by kind."""
-        return sum((part.dropped for part in self.parts), Counter())
 
     @cached_property
     def lone(self) -> Ints:

@@ -20,14 +20,14 @@ from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
 from traceweave.replay.lookups import Union, positions
-from traceweave.replay.nodes import FAR, Edge, Kind, Sort
+from traceweave.replay.nodes import FAR, Kind, Sort
 from traceweave.replay.path import critical_path
 from traceweave.replay.rank_graph import RankGraph
+from traceweave.replay.waits import inputs, waits
 from traceweave.store.rows import Columns
 
 _COLUMNS = ("call_id", "slack_ns", "movable_ns", "path_ns")
 _SELECTED = ("call_id", "op_id", "last_op_id", "exposed_ns")
-_OF_CALLS = (Sort.ARRIVAL, Sort.TRANSFER, Sort.COMMUNICATION)
 
 
 def hideable_calls(
@@ -61,7 +61,7 @@ def hideable_calls(
         np.append(begins, -1)[positions(nodes.op_id[begins], ops)] for ops in (op, last_op)
     )
     last = np.where(nodes.sort[last] == Sort.ARRIVAL, last + 1, last)
-    ready, needed = _inputs(graph)[first], _uses(graph)[last]
+    ready, needed = _ready(graph)[first], _needed(graph)[last]
     instance = np.where(first >= 0, nodes.instance[first], -1)
     known = (first >= 0) & (last >= 0) & (ready > -FAR) & (needed < FAR)
     needed = np.maximum(needed, ready)
@@ -113,53 +113,24 @@ def _on_path(graph: Graph) -> Ints:
     return np.bincount(of, path.length[moves], minlength=count).astype(np.int64)
 
 
-def _inputs(graph: Graph) -> Ints:
+def _ready(graph: Graph) -> Ints:
     """Return by node of a call when its input was there, on all its ranks; -FAR: not known."""
-    nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
-    ready: Ints = np.full(len(nodes), -FAR)
-    if graph.has_gpu:
-        is_call = np.isin(nodes.sort[edges.target], _OF_CALLS)
-        fed = edges.where((edges.kind == Edge.STREAM_WAIT) & is_call)
-        np.maximum.at(ready, fed.target, end[fed.source] + fed.lag)
-        # what of its stream's compute it needs besides, no trace says
-        behind = np.flatnonzero(nodes.follows & (ready > -FAR))
-        behind = behind[np.isin(nodes.sort[behind - 1], (Sort.COMPUTE, Sort.MEMORY))]
-        ready[behind] = np.maximum(ready[behind], end[behind - 1])
-    else:
-        asked = np.flatnonzero(nodes.launch >= 0)
-        ready[asked] = nodes.start[nodes.launch[asked]] + nodes.launch_lag[asked]
-    ready = np.minimum(ready, nodes.start)
+    there, known = inputs(graph)
+    ready = np.where(known, there, -FAR)
     of = np.concatenate([part.came for part in graph.parts])
-    instance = nodes.instance[of]
+    instance = graph.nodes.instance[of]
     latest = np.full(len(graph.instances["number"]), -FAR)
     np.maximum.at(latest, instance, ready[of])
-    latest[instance[ready[of] == -FAR]] = -FAR
+    latest[instance[~known[of]]] = -FAR
     ready[of] = latest[instance]
     return ready
 
 
-def _uses(graph: Graph) -> Ints:
+def _needed(graph: Graph) -> Ints:
     """Return by node of a call when what waits for it was ready but for it; FAR: not known."""
-    nodes, edges, end = graph.nodes, graph.edges, graph.nodes.end
-    is_call = np.isin(nodes.sort, _OF_CALLS)
-    told = edges.where(np.isin(edges.kind, (Edge.STREAM_WAIT, Edge.HOST_WAIT)))
-    behind = np.flatnonzero(nodes.follows & np.isin(nodes.sort, (Sort.COMPUTE, Sort.MEMORY)))
-    behind = behind[is_call[behind - 1]]
-    source = np.concatenate([told.source, behind - 1])
-    target = np.concatenate([told.target, behind])
-    used = is_call[source]
-    source, target = source[used], target[used]
-    ready = np.full(len(nodes), -FAR)
-    other = told.where(~is_call[told.source])
-    np.maximum.at(ready, other.target, end[other.source] + other.lag)
-    after = target[nodes.follows[target] & ~is_call[target - 1]]
-    ready[after] = np.maximum(ready[after], end[after - 1] + nodes.lag[after])
-    launched = target[nodes.launch[target] >= 0]
-    called = nodes.start[nodes.launch[launched]] + nodes.launch_lag[launched]
-    ready[launched] = np.maximum(ready[launched], called)
-    needed: Ints = np.full(len(nodes), FAR)
-    known = ready[target] > -FAR
-    np.minimum.at(needed, source[known], ready[target[known]])
+    call, _, since = waits(graph)
+    needed: Ints = np.full(len(graph.nodes), FAR)
+    np.minimum.at(needed, call, np.where(since > -FAR, since, FAR))
     return needed
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from traceweave.arrays import Flags, Ints
+from traceweave.replay.device import CLOCKS_NS
 from traceweave.replay.lookups import Union, soonest, stretches
 from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, where
 from traceweave.replay.streams import Streams
@@ -115,7 +116,7 @@ def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Int
 
 
 def device_waits(
-    found: Threads, records: Columns, streams: Streams, let_by: Ints, tolerance: int
+    found: Threads, records: Columns, streams: Streams, let_by: Ints
 ) -> tuple[Ints, Ints, int]:
     """Return pairs of an op and which of `kept` waits for it, and how many times contradict.
 
@@ -147,7 +148,7 @@ def device_waits(
     op = np.concatenate([before[0], let_by[let], last, usual])
     call = np.concatenate([before[1], gpu["call"][let], named, other])
     op, call = op[op >= 0], call[op >= 0]
-    fits = (gpu["end_ns"][op] <= returned[call] + tolerance) | (sort[call] == Call.COPY)
+    fits = (gpu["end_ns"][op] <= returned[call] + CLOCKS_NS) | (sort[call] == Call.COPY)
     return op[fits], found.inside[call[fits]], int(np.sum(~fits))
 
 

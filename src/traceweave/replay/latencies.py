@@ -1,5 +1,6 @@
-"""What of a transfer is latency: where a line through the medians by size begins; of one size, what
-its median call takes beyond a slow link, as in alpha_beta.
+"""What of a transfer is latency: where a line through the medians by size begins. Two always lie on
+one: it counts where it begins above 0 by more than its error, as single calls tell that. Else it is
+no more than what any size takes beyond a slow link, as in alpha_beta.
 """
 
 from __future__ import annotations
@@ -7,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
+from traceweave.medians import group_medians
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import Sort
 
@@ -22,15 +24,15 @@ def effective_bytes(graph: Graph) -> Floats:
 
 def latencies(graph: Graph, length: Ints) -> Floats:
     """Return the latency in groups as large as that of each instance, ns; of all groups where those
-    have one size only. Where all have the same one, what a slow link does not explain."""
+    do not tell it."""
     nodes, size = graph.nodes, effective_bytes(graph)
     whole = (nodes.sort == Sort.TRANSFER) & (nodes.instance >= 0)
     instance, transfer, ranks = nodes.instance[whole], length[whole], graph.instances["size"]
-    usual = _latency(size[instance], transfer)
+    usual = _of_line(size[instance], instance, transfer)
     alpha = np.full(len(size), usual or 0.0)
     for one in np.unique(ranks[instance]).tolist():
         mine = ranks[instance] == one
-        found = _latency(size[instance[mine]], transfer[mine])
+        found = _of_line(size[instance[mine]], instance[mine], transfer[mine])
         if found is None and usual is None:
             found = _unexplained(size, instance[mine], transfer[mine])
         if found is not None:
@@ -38,21 +40,41 @@ def latencies(graph: Graph, length: Ints) -> Floats:
     return alpha
 
 
-def _latency(size: Floats, transfer: Ints) -> float | None:
+def _of_line(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     sizes, number = np.unique(size, return_inverse=True)
     if len(sizes) < 2:
         return None
-    order = np.lexsort((transfer, number))
-    count = np.bincount(number)
-    middle = np.cumsum(count) - count + count // 2
-    slope, intercept = np.polyfit(sizes, transfer[order][middle], 1)
-    return max(float(intercept), 0.0) if slope > 0 else None
+    usual = _medians(number, transfer)
+    slope, begins = np.polyfit(sizes, usual, 1)
+    off = np.abs(transfer - usual[number])
+    if slope <= 0 or (len(sizes) == 2 and begins <= _error(size, off, len(np.unique(instance)))):
+        return None
+    return max(float(begins), 0.0)
+
+
+def _error(size: Floats, off: Floats, calls: int) -> float:
+    """Return the standard error of where a line through so many calls begins, which are so far off
+    from it."""
+    if calls < 3:
+        return np.inf
+    each = 1.4826 * float(np.median(off))
+    return float(each * np.sqrt(np.mean(size**2) / np.var(size) / (calls - 2)))
 
 
 def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
-    """Return what the median call takes beyond a slow link, if that is most of it."""
+    """Return the least that the median call of any size takes beyond a slow link, if that is most
+    of what the quickest does."""
     longest = np.zeros(len(size))
     np.maximum.at(longest, instance, transfer)
-    usual = float(np.median(longest[np.unique(instance)]))
-    beyond = usual - float(size[instance[0]]) / SLOW
-    return beyond if 2 * beyond > usual else None
+    calls = np.unique(instance)
+    usual = group_medians(longest[calls], np.unique(size[calls], return_inverse=True)[1])
+    beyond = float(np.min(usual - size[calls] / SLOW))
+    return beyond if 2 * beyond > np.min(usual) else None
+
+
+def _medians(number: Ints, transfer: Ints) -> Floats:
+    """Return the median of each size."""
+    order = np.lexsort((transfer, number))
+    count = np.bincount(number)
+    found: Floats = transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
+    return found

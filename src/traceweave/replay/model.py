@@ -61,11 +61,6 @@ class Answer:
     shares: list[Share]
     """Of the critical path that there is then, longest first."""
 
-    @property
-    def gain_ns(self) -> float:
-        """How much shorter the mean step would be."""
-        return self.measured_step_ns - self.predicted_step_ns
-
 
 class Model:
     """A run, ready to be replayed."""

@@ -9,6 +9,7 @@ from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.lookups import leads, stretches
 from traceweave.replay.nodes import FREE, Edge, Edges, Nodes, Sort
+from traceweave.replay.waits import waits
 
 _TENSOR_PARALLEL = "SELECT group_id FROM groups WHERE role = 'tp'"
 
@@ -71,14 +72,13 @@ def prefetched(
 def _units(graph: Graph, transfer: Ints) -> Ints:
     """Return by node the first work on another stream, without a GPU on another thread, that waits
     for it and follows something."""
-    nodes, edges = graph.nodes, graph.edges
+    nodes, (call, by, _) = graph.nodes, waits(graph)
+    works = np.isin(call, transfer) & nodes.follows[by] & (nodes.sort[by] != Sort.EXIT)
+    works &= nodes.chain[call] != nodes.chain[by]
+    call, by = call[works], by[works]
     unit = np.full(len(nodes), -1)
-    of_compute = Edge.STREAM_WAIT if graph.has_gpu else Edge.HOST_WAIT
-    waits = (edges.kind == of_compute) & np.isin(edges.source, transfer)
-    waits &= nodes.follows[edges.target] & (nodes.chain[edges.source] != nodes.chain[edges.target])
-    source, target = edges.source[waits], edges.target[waits]
-    order = np.argsort(-nodes.start[target], kind="stable")
-    unit[source[order]] = target[order]
+    order = np.argsort(-nodes.start[by], kind="stable")
+    unit[call[order]] = by[order]
     return unit
 
 

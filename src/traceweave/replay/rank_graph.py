@@ -92,28 +92,43 @@ class _Numbers:
         )
 
 
+class Ordered:
+    """What orders the ops of a rank on its device, and its calls by what they wait for there."""
+
+    def __init__(self, rows: RankRows) -> None:
+        gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
+        begun = host.with_begin(rows.calls, gpu, rows.steps)
+        self.calls = sorted_by(begun, "chain", "start_ns", "op_id")
+        gpu = {**gpu, "call": positions(self.calls["op_id"], gpu["launch"])}
+        self.copies = host.blocking_copies(gpu, self.calls, rows.pageable["op_id"])
+        self.room = device.made_room(gpu, self.calls, self.copies)
+        self.let_by = self.room.copy()
+        own = self.copies[self.room[self.copies] < 0]
+        self.let_by[own] = own
+        """Which op's end let the call of each return: what made room, or its own, of a copy."""
+        self.gpu = device.since_room(gpu, self.room)
+        self.streams = Streams(self.gpu)
+        self.records = records(rows.recorded, self.calls, self.streams)
+        self.dropped: Counter[str] = Counter()
+        self.order = device.order(self.streams, self.copies, self.dropped)
+        self.waits, self.is_told, self.inferred = device.stream_waits(
+            self.streams, self.calls, self.records, self.order,
+            rows.tick if rows.tick > 1 else 0, self.dropped,
+        )  # fmt: skip
+        """Which op of another stream each waits for: two rows, by place in `gpu`; whether records
+        or calls tell it, not times alone; and how many are not recorded."""
+
+
 def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     """Return the nodes of a rank with a GPU, and what ties them together.
 
     Delays are not known yet, nor when transfers begin.
     """
-    gpu = sorted_by(rows.gpu, "chain", "start_ns", "op_id")
-    calls = sorted_by(host.with_begin(rows.calls, gpu, rows.steps), "chain", "start_ns", "op_id")
-    gpu = {**gpu, "call": positions(calls["op_id"], gpu["launch"])}
-    copies = host.blocking_copies(gpu, calls, rows.pageable["op_id"])
-    room = device.made_room(gpu, calls, copies)
-    gpu = device.since_room(gpu, room)
-    let_by = room.copy()
-    let_by[copies] = np.where(room[copies] < 0, copies, room[copies])
-    streams = Streams(gpu)
-    found = records(rows.recorded, calls, streams)
-    tolerance = rows.tick if rows.tick > 1 else 0
-    dropped: Counter[str] = Counter()
-    order = device.order(streams, copies, dropped)
-    waits, inferred = device.stream_waits(streams, calls, found, order, tolerance, dropped)
-    threads = host.threads(calls, streams, copies, room)
-    op, call, contradicted = host.device_waits(threads, found, streams, let_by, device.CLOCKS_NS)
-    dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
+    of = Ordered(rows)
+    gpu, order = of.gpu, of.order
+    threads = host.threads(of.calls, of.streams, of.copies, of.room)
+    op, call, contradicted = host.device_waits(threads, of.records, of.streams, of.let_by)
+    of.dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
     own = threads.own
     before, after = host.handovers(own, rows.operators)
 
@@ -123,7 +138,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     ops = _Numbers(member, 0)
     does_wait, queued = own["sort"] != Call.LAUNCH, own["sort"] == Call.ROOM
     numbers = _Numbers(does_wait, ops.end)
-    source, target = waits
+    source, target = of.waits
     early = np.minimum(gpu["start_ns"][target] - gpu["end_ns"][source], 0)
     soon = np.minimum(own["end_ns"][call] - gpu["end_ns"][op], 0)
     kind = np.where(queued[call], Edge.FULL_QUEUE, Edge.HOST_WAIT)
@@ -150,13 +165,13 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         instance,
         rows.steps,
         _first_ops(rows.steps, gpu, ops.first),
-        dropped,
+        of.dropped,
         Counter(
             ops=len(gpu["op_id"]),
             launched=int(np.sum(launch >= 0)),
             stream_waits=len(source),
-            inferred_waits=inferred,
-            wait_calls=int(np.sum(order_streams(calls))),
+            inferred_waits=of.inferred,
+            wait_calls=int(np.sum(order_streams(of.calls))),
             host_waits=int(np.sum(does_wait & ~queued)),
         ),
     )

@@ -188,25 +188,18 @@ SELECT
     CASE WHEN k.receive_op_id IS NULL THEN -1 ELSE k.gpu_op_id END AS send_op,
     coalesce(k.host_op_id, -1) AS host_op,
     coalesce(i.number, -1) AS instance, k.start_ns, k.end_ns, coalesce(k.stream, -1) AS chain,
-    coalesce(k.step, -1) AS step, k.number AS comm_op, k.call_id AS op_id,
+    coalesce(k.step, -1) AS step, k.call_id AS op_id,
     coalesce(h.start_ns, {none}) AS called, coalesce(h.tid, -1) AS caller,
     coalesce(i.together, {none}) AS together, coalesce(i.soonest, {none}) AS soonest,
     -- a message of gloo may be over before somebody waits for it
     k.start_ns + k.stated_ns AS waited
-FROM (
-    SELECT k.*, p.number
-    FROM collectives AS k JOIN tw_replay_comm_ops AS p USING (op)
-) AS k
+FROM collectives AS k
 LEFT JOIN tw_replay_instances AS i USING (collective_id)
 LEFT JOIN host_ops AS h ON h.op_id = k.host_op_id AND k.gpu_op_id IS NULL AND h.kind <> 'annotation'
 WHERE k.rank BETWEEN $first AND $last
 """
 
 _INSTANCES = """
-CREATE OR REPLACE TEMP TABLE tw_replay_comm_ops AS
-SELECT row_number() OVER (ORDER BY op) - 1 AS number, op
-FROM (SELECT op FROM collectives GROUP BY op UNION SELECT 'send_recv');
-
 CREATE OR REPLACE TEMP TABLE tw_replay_instances AS
 SELECT
     row_number() OVER (ORDER BY collective_id) - 1 AS number, collective_id, op,
@@ -320,7 +313,6 @@ class Names:
 
     names: tuple[str, ...]
     classes: tuple[str, ...]
-    calls: tuple[str, ...]
     comm_ops: tuple[str, ...]
 
 
@@ -346,10 +338,10 @@ class Tables:
         self._pageable = _PAGEABLE.replace("{where}", where)
         self._has_holds = self._any("tw_holds WHERE sort <> 'sync'")
         self.names = Names(*(
-            tuple(text for (text,) in con.execute(f"SELECT {of} ORDER BY number").fetchall())
+            tuple(text for (text,) in con.execute(f"{of} ORDER BY ALL").fetchall())
             for of in (
-                "name FROM tw_replay_names", "class FROM tw_replay_classes",
-                "name FROM tw_replay_calls", "op FROM tw_replay_comm_ops",
+                "SELECT name FROM tw_replay_names", "SELECT class FROM tw_replay_classes",
+                "SELECT 'send_recv' UNION SELECT op FROM collectives",
             )
         ))  # fmt: skip
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")

@@ -89,8 +89,6 @@ class Spans:
 class Windows:
     """The steps of all ranks."""
 
-    basis: str
-    """'device', 'host' or 'recording': what the windows are."""
     spans: Spans
     device: Spans | None = None
     """Of windows that are the host's: those of the device, whose pace steps keep too,"""
@@ -134,13 +132,13 @@ def windows(graph: Graph) -> Windows:
     """
     device, host = _of(graph, _device), _of(graph, _host)
     if not len(host.step):
-        return Windows("recording", _of(graph, _whole))
+        return Windows(_of(graph, _whole))
     if not len(device.step):
-        return Windows("host", host)
-    nodes, on_device = graph.nodes, Windows("device", device)
-    spread, of_host = (_spread(one.by_step(nodes)[1]) for one in (on_device, Windows("host", host)))
+        return Windows(host)
+    nodes, on_device = graph.nodes, Windows(device)
+    spread, of_host = (_spread(one.by_step(nodes)[1]) for one in (on_device, Windows(host)))
     if spread > 0.1 and 2 * of_host < spread and _tile(host, nodes):
-        return Windows("host", host, device, nodes)
+        return Windows(host, device, nodes)
     return on_device
 
 

@@ -8,6 +8,7 @@ stream wait for the main one, any other lets the main stream wait for what was l
 side stream, unless it lies in the operator that asks for a collective: NCCL orders streams of its
 own there. What starts right when an op of another stream ends, and not when anything else would
 let it, waited for that op; and at the same place of other steps too, if no step contradicts it.
+Nothing waits for what was launched after it.
 
 Waits are pairs: two rows, the op that is waited for and the one that waits, by number.
 """
@@ -20,6 +21,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.lookups import latest, numbered, places, positions, soonest, stretches
+from traceweave.replay.nodes import FAR
 from traceweave.replay.rows import COMPUTES, NONE, Call, Columns
 
 PROMPT_NS = 30_000
@@ -217,13 +219,15 @@ def waits_by_place(streams: Streams, ready: Ints) -> Ints:
 
 
 def _ended_before(streams: Streams, ops: Ints) -> tuple[Ints, Ints]:
-    """Return by stream the last op that ended before each of `ops` began (-1: none, or its own),
-    and when it did."""
+    """Return by stream the last op that ended before each of `ops` began, of those that were not
+    launched later (-1: none, or its own), and when it did."""
     gpu = streams.gpu
     found = np.full((len(streams.ranges), len(ops)), -1)
+    called = np.where(streams.called[ops] > NONE, streams.called[ops], FAR)
     for stream, (begin, end) in enumerate(streams.ranges):
         ends = np.maximum.accumulate(gpu["end_ns"][begin:end])
-        place = np.searchsorted(ends, gpu["start_ns"][ops] + streams.slop, side="right") - 1
+        place = np.searchsorted(ends, gpu["start_ns"][ops] + streams.slop, side="right")
+        place = np.minimum(place, np.searchsorted(streams.called[begin:end], called, "right")) - 1
         other = (place >= 0) & ((ops < begin) | (ops >= end))
         found[stream] = np.where(other, begin + place, -1)
     return found, np.where(found >= 0, gpu["end_ns"][found], NONE)
@@ -260,6 +264,8 @@ def _in_all_steps(seen: Ints, streams: Streams, least: float) -> Ints:
     sources = member[first[source_stream].T + source_place]
     targets = member[first[target_stream].T + target_place]
     holds = np.all(gpu["end_ns"][sources] <= gpu["start_ns"][targets] + streams.slop, axis=0)
+    called = streams.called[targets]
+    holds &= np.all((gpu["called"][sources] <= called) | (called <= NONE), axis=0)
     return np.stack([sources[:, holds].ravel(), targets[:, holds].ravel()])
 
 
