@@ -240,10 +240,11 @@ class Run(Builder):
         self.steps(1, begins=(0, 100))
         self.host(0, (0, 5), operator)
         self.host(0, (0, 5), "Optimizer.step#Adam.step", "annotation")
-        self.gpu(0, (0, 80), name=product, class_="gemm")
+        calls = [self.launch(0, (n, n)) for n in range(3)]
+        self.gpu(0, (0, 80), name=product, class_="gemm", launch=calls[0])
         name = "Adam" if last == "optimizer" else "multi_tensor"
-        self.gpu(0, (80, 99.5), name=name, class_=last)
-        self.gpu(0, (99.5, 100), class_="softmax")
+        self.gpu(0, (80, 99.5), name=name, class_=last, launch=calls[1])
+        self.gpu(0, (99.5, 100), class_="softmax", launch=calls[2])
 
     def products(self, gpu: str, last: str) -> None:
         """Of 100 us, 80 are products in fp32 on the ordinary cores of a GPU, then 19 of others."""

@@ -397,4 +397,4 @@ def test_the_rank_that_lacks_most_steps_is_named(fixtures: Path, tmp_path: Path)
     said = "it lacks 2 of 4 steps that other ranks recorded"
     assert f"Rank 3 most: {said}" in {text.split(".")[0] for text in told}
     (line,) = doubts_said([{**row, "is_unknown": False} for row in fewer])
-    assert line == f"ranks 1, 3, rank 3 most: {said}"
+    assert line == f"ranks 1 and 3, rank 3 most: {said}"
