@@ -64,7 +64,8 @@ class Likeness:
         # steps that are named one by one: ranks late by turns are alike in all of them together
         thing, _ = numbered(thing) if s.steps is None else numbered(thing, step[rows])
         to_change: Flags | None = None
-        if as_a_whole and s.ranks is not None and not set(self._graph.ranks) <= s.ranks:
+        # what transfers belong to is no rank
+        if kind != "transfer" and s.ranks is not None and not set(self._graph.ranks) <= s.ranks:
             to_change = np.isin(np.unique(who), list(s.ranks))
         compared = factors(values, thing, owner, like, stages, to_change)
         alone = np.isnan(compared)[thing, owner]
