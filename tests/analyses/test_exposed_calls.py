@@ -74,3 +74,25 @@ def test_sums_beside_the_gradients_of_a_ddp_are_none_of_its_own(recorded: Record
     calls = shared_rows(recorded("ddp_gloo_4ranks").con, "exposed_calls")
     sums = calls.filter("op = 'all_reduce'").aggregate("use, min(bytes), count(*)").fetchall()
     assert sorted(sums) == [("ddp", 295_296, 64), ("unknown", 4, 16)]
+
+
+# what was wrong: each call there twice, once as what the sender and once as what the receiver reads
+def test_a_message_that_both_hosts_read_after_is_one_call_of_each(
+    empty_run: duckdb.DuckDBPyConnection,
+) -> None:
+    """Rank 0 sends 8 bytes to rank 1; both then read a number, as where neighbours exchange it."""
+    build = Builder(empty_run)
+    build.world(2)
+    each = {}
+    for rank, op in enumerate(("send", "recv")):
+        build.step(rank, 0, (0, 100_000))
+        call = build.host(rank, (50_000, 60_000), f"c10d::{op}", step=0)
+        build.host(rank, (61_000, 62_000), "aten::item", step=0)
+        each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9, "op": op}
+    build.collective(
+        dict.fromkeys(range(2), (50_000, 60_000)), "recv", step=0, bytes_=8, each=each
+    )
+    reads = shared_rows(build.con, "read_calls").select("rank, op").order("rank")
+    assert reads.fetchall() == [(0, "send"), (1, "recv")]
+    calls = shared_rows(build.con, "exposed_calls").select("rank, op, is_blocking").order("rank")
+    assert calls.fetchall() == [(0, "send", True), (1, "recv", True)]
