@@ -89,9 +89,7 @@ def test_a_message_that_both_hosts_read_after_is_one_call_of_each(
         call = build.host(rank, (50_000, 60_000), f"c10d::{op}", step=0)
         build.host(rank, (61_000, 62_000), "aten::item", step=0)
         each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9, "op": op}
-    build.collective(
-        dict.fromkeys(range(2), (50_000, 60_000)), "recv", step=0, bytes_=8, each=each
-    )
+    build.collective(dict.fromkeys(range(2), (50_000, 60_000)), "recv", step=0, bytes_=8, each=each)
     reads = shared_rows(build.con, "read_calls").select("rank, op").order("rank")
     assert reads.fetchall() == [(0, "send"), (1, "recv")]
     calls = shared_rows(build.con, "exposed_calls").select("rank, op, is_blocking").order("rank")

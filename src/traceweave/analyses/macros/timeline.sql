@@ -7,6 +7,11 @@ SELECT
     launch_start_local_ns AS launch_start_ns, launch_start_local_ns + launch_duration_ns AS launch_end_ns
 FROM device_ops;
 
+-- rows: tw_launched() | the compute kernels beside what on the host launched each, by op_id in host_ops (NULL: not known): rank, step, name, duration_ns, op_id, kind, called (its name), arguments_hash
+SELECT o.rank, o.step, o.name, o.duration_ns, h.op_id, h.kind, h.name AS called, h.arguments_hash
+FROM gpu_ops AS o LEFT JOIN host_ops AS l ON l.op_id = o.launch_op_id LEFT JOIN host_ops AS h ON h.op_id = l.parent_id
+WHERE o.category = 'compute';
+
 -- rows: tw_graph_ops() | the GPU ops that CUDA or HIP graphs ran: all columns of gpu_ops
 SELECT *
 FROM gpu_ops

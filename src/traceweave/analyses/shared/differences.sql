@@ -19,10 +19,10 @@ some_run AS (
 ),
 -- of what all ranks call each may run a kernel of its own, as autotuning chooses: then all that it runs is compared
 chosen AS MATERIALIZED (
-    SELECT operator FROM {{ ref('launched_calls') }} WHERE operator IS NOT NULL AND name IN (FROM some_run) GROUP BY operator HAVING count(DISTINCT rank) = (SELECT ranks FROM running)
+    SELECT called FROM tw_launched() WHERE kind = 'op' AND name IN (FROM some_run) GROUP BY called HAVING count(DISTINCT rank) = (SELECT ranks FROM running)
 ),
 launched AS MATERIALIZED (
-    SELECT rank, step, operator, name, sum(n) AS n, sum(ns) AS ns FROM {{ ref('launched_calls') }} WHERE operator IN (FROM chosen) GROUP BY ALL
+    SELECT rank, step, called AS operator, name, count(*) AS n, sum(duration_ns) AS ns FROM tw_launched() WHERE kind = 'op' AND called IN (FROM chosen) GROUP BY ALL
 ),
 things AS (
     SELECT t.rank, t.step, t.kind, t.name, t.n - coalesce(l.n, 0) AS n, t.ns - coalesce(l.ns, 0) AS ns

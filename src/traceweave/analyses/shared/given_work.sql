@@ -10,7 +10,7 @@ WITH calls AS (
         rank, step, name, CASE WHEN name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) THEN coalesce(arguments_hash, 0) ELSE arguments_hash END AS arguments_hash, n, ns
     FROM {{ ref('own_calls') }}
     UNION ALL
-    SELECT rank, step, name, arguments_hash, n, ns FROM {{ ref('launched_calls') }}
+    SELECT rank, step, name, arguments_hash, count(*), CAST(sum(duration_ns) AS BIGINT) FROM tw_launched() GROUP BY ALL
 ),
 alike AS (
     SELECT

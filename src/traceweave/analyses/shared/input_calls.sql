@@ -20,6 +20,7 @@ FROM host_ops
 WHERE kind = 'op' AND name IN (SELECT name FROM named WHERE kind = 'operator')
 GROUP BY ALL
 UNION ALL
-SELECT rank, step, name, arguments_hash, op_id, n
-FROM {{ ref('launched_calls') }}
+SELECT rank, step, name, arguments_hash, min(op_id), count(*)
+FROM tw_launched()
 WHERE op_id IS NOT NULL AND name IN (SELECT name FROM named WHERE kind = 'kernel')
+GROUP BY ALL
