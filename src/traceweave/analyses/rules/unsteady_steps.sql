@@ -65,17 +65,25 @@ updating AS (
     HAVING bool_or(s.step = t.longest) AND 2 * count(*) <= any_value(t.steps)
         AND 2 * (median(s.length_ns) FILTER (s.step <> t.longest) - any_value(t.p50_ns)) >= any_value(t.max_ns - t.p50_ns)
 ),
--- a range of the host that few steps have, with at least half of what the longest takes longer: of those inside each other the inner
+-- ranges of the host on those ranks
+marked AS (
+    SELECT h.rank, h.step, tw_unnumbered(h.name) AS name, h.start_ns, h.start_ns + h.duration_ns AS end_ns
+    FROM host_ops AS h JOIN grown AS g ON list_contains(g.ranks, h.rank)
+    WHERE h.kind IN ('annotation', 'nvtx') AND h.step IS NOT NULL AND NOT starts_with(h.name, 'ProfilerStep#') AND {{ names('collective_ranges', 'h.name') }} IS NULL
+),
+-- that which few steps have, with at least half of what the longest takes longer: of those inside each other the inner; inside one of
+-- its own name, or beside it on another thread, its time counts once
 doing AS (
-    SELECT h.name, sum(h.duration_ns) FILTER (h.step = g.step) / len(any_value(g.ranks)) AS more_ns
+    SELECT m.name, sum(tw_added_ns(m.start_ns, m.end_ns, m.covered_ns)) / any_value(len(m.ranks)) AS more_ns
     FROM (
-        SELECT rank, step, tw_unnumbered(name) AS name, duration_ns FROM host_ops
-        WHERE kind IN ('annotation', 'nvtx') AND step IS NOT NULL AND NOT starts_with(name, 'ProfilerStep#') AND {{ names('collective_ranges', 'name') }} IS NULL
-    ) AS h
-    JOIN grown AS g ON list_contains(g.ranks, h.rank) CROSS JOIN {{ ref('steadiness') }} AS t
-    GROUP BY h.name
-    HAVING 3 * count(DISTINCT h.step) <= any_value(t.steps) AND 2 * more_ns >= any_value(t.max_ns - t.p50_ns)
-    QUALIFY row_number() OVER (ORDER BY more_ns, h.name) = 1
+        SELECT k.*, g.ranks, max(k.end_ns) OVER (PARTITION BY k.rank, k.name ORDER BY k.start_ns, k.end_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS covered_ns
+        FROM marked AS k JOIN grown AS g USING (step)
+    ) AS m
+    CROSS JOIN {{ ref('steadiness') }} AS t
+    WHERE m.name IN (SELECT name FROM marked CROSS JOIN {{ ref('steadiness') }} AS s GROUP BY name HAVING 3 * count(DISTINCT step) <= any_value(s.steps))
+    GROUP BY m.name
+    HAVING 2 * more_ns >= any_value(t.max_ns - t.p50_ns)
+    QUALIFY row_number() OVER (ORDER BY more_ns, m.name) = 1
 ),
 -- the collectives that those ranks call there more often than in most steps, if these are at least half of what grew
 called AS (
