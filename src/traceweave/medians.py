@@ -31,7 +31,7 @@ def row_medians(values: Floats) -> Floats:
     return np.asarray((ranked[row, low] + ranked[row, high])[:, None] / 2)
 
 
-def medians(values: Floats, kind: Ints) -> Floats:
+def medians(values: Floats | Ints, kind: Ints) -> Floats:
     """Median of the values of each kind, by number."""
     order = np.lexsort((values, kind))
     count = np.bincount(kind)

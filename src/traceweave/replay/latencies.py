@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from traceweave.arrays import Floats, Ints
-from traceweave.medians import group_medians
+from traceweave.medians import group_medians, medians
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import Sort
 
@@ -44,7 +44,7 @@ def _of_line(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     sizes, number = np.unique(size, return_inverse=True)
     if len(sizes) < 2:
         return None
-    usual = _medians(number, transfer)
+    usual = medians(transfer, number)
     slope, begins = np.polyfit(sizes, usual, 1)
     off = np.abs(transfer - usual[number])
     if slope <= 0 or (len(sizes) == 2 and begins <= _error(size, off, len(np.unique(instance)))):
@@ -70,11 +70,3 @@ def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     usual = group_medians(longest[calls], np.unique(size[calls], return_inverse=True)[1])
     beyond = float(np.min(usual - size[calls] / SLOW))
     return beyond if 2 * beyond > np.min(usual) else None
-
-
-def _medians(number: Ints, transfer: Ints) -> Floats:
-    """Return the median of each size."""
-    order = np.lexsort((transfer, number))
-    count = np.bincount(number)
-    found: Floats = transfer[order][np.cumsum(count) - count + count // 2].astype(np.float64)
-    return found
