@@ -33,30 +33,25 @@ class Job(Builder):
         length: float | None = None,
         within: str = "",
         op: str = "all_reduce",
-        sums: int = 1,
     ) -> None:
-        """A step in which each rank does its work and asks for a sum, or several one by one, each
-        over 5 ms after the last has, and goes on, for 10 ms if no length is said; `within` is
-        around work and call."""
+        """A step in which each rank does its work and asks for a sum, which is over 5 ms after the
+        last has, and goes on, for 10 ms if no length is said; `within` is around work and call."""
         until = {rank: self._does(rank, number, self.at, own) for rank, own in enumerate(work)}
-        for _ in range(sums):
-            end = max(until.values()) + 5
-            each: dict[int, dict[str, Any]] = {}
-            for rank, asked in until.items():
-                span = (asked + NS, asked + 2 * NS)
-                call = self.host(rank, span, f"c10d::{op}_", depth=1 if within else 0, step=number)
-                each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
-                if op == "broadcast":
-                    each[rank]["root_place"] = 0
-            spans = {rank: (asked + 3 * NS, end) for rank, asked in until.items()}
-            self.collective(spans, op, step=number, each=each)
-            begun, until = until, dict.fromkeys(until, end)
+        end = max(until.values()) + 5
         last = end + 10 if length is None else self.at + length
-        for rank, asked in begun.items():
+        each: dict[int, dict[str, Any]] = {}
+        for rank, asked in until.items():
+            span = (asked + NS, asked + 2 * NS)
+            call = self.host(rank, span, f"c10d::{op}_", depth=1 if within else 0, step=number)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 9}
+            if op == "broadcast":
+                each[rank]["root_place"] = 0
             if within:
                 self.host(rank, (self.at, asked + 1), within, "annotation", step=number)
             self.step(rank, number, (self.at, last))
             self.host(rank, (end, last), "aten::mul", step=number)
+        spans = {rank: (asked + 3 * NS, end) for rank, asked in until.items()}
+        self.collective(spans, op, step=number, each=each)
         self.at = last
 
     def _does(

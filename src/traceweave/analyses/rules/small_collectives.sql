@@ -24,18 +24,23 @@ small AS (
         c.op,
         c.group_id,
         mode(c.use) AS use,
-        any_value(f.alpha_ns) AS alpha_ns,
-        any_value(f.half_bytes) AS half_bytes,
-        any_value(f.is_fitted) AS is_fitted,
+        any_value(c.alpha_ns) AS alpha_ns,
+        any_value(c.half_bytes) AS half_bytes,
+        any_value(c.is_fitted) AS is_fitted,
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
         count(DISTINCT c.step) AS steps,
-        count(DISTINCT k.dtype) AS dtypes,
+        count(DISTINCT c.dtype) AS dtypes,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
-    FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
-    WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
+    FROM (
+        SELECT c.*, f.alpha_ns, f.half_bytes, f.is_fitted, k.dtype
+        FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
+        WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
+        -- the only one of a step is merged with nothing
+        QUALIFY count(*) OVER (PARTITION BY c.op, c.group_id, c.rank, c.step) > 1
+    ) AS c
     GROUP BY c.op, c.group_id
 )
 SELECT

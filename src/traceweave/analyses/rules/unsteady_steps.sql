@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; a range that at most a third of the steps have, if it takes half of what the step is longer; collectives that it calls more often than most steps; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, or waiting for a straggler, for a rank that stalls there, or for the one that imbalance names. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; a range that at most a third of the steps have, if it takes half of what the step is longer; collectives that it calls more often than most steps; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, waiting for a straggler, for a rank that stalls there, or for the one that imbalance names, or small collectives that most steps have not. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -148,7 +148,7 @@ SELECT
         WHEN g.grew = 'compute' THEN 'Look for evaluation, longer inputs, ' || CASE WHEN m.has_gpu THEN 'clock rates' ELSE 'other load on the cores' END
             || format('. See {} -p step={}', CASE WHEN m.has_gpu THEN 'kernels' ELSE 'host_ops' END, t.longest)
         WHEN l.rank IS NOT NULL THEN tw_see_what(l.rank, [t.longest], w.since_step)
-        WHEN q.op IS NOT NULL THEN format('Merge these {}s, or call them less often: see exposed_comm for that step', q.op)
+        WHEN q.op IS NOT NULL THEN format('Call {} less often: see exposed_comm for that step', q.op)
         WHEN g.grew = 'exposed_comm' THEN 'See exposed_comm for that step: ranks waited for one that came late (stragglers -p per=step), or transfers took longer (tails)'
         ELSE 'See what happened in the long steps: compilation, checkpoints, evaluation, garbage collection; warm up before measuring'
     END AS advice
@@ -184,6 +184,7 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) >= {{ para
             OR list_contains(i.stalled_ranks, l.rank) AND 2 * i.stalled_for_ns >= l.late_ns
         )
     )
+    AND NOT EXISTS (FROM {{ rule('small_collectives') }} AS s WHERE starts_with(s.shows, format('transfers op={} ', q.op)))
     AND NOT coalesce(NOT m.has_gpu AND g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)
     AND NOT EXISTS (FROM {{ ref('blame') }} AS b WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns)
     AND NOT EXISTS (FROM {{ ref('late_in_few') }} AS f WHERE f.rank = l.rank AND list_contains(f.around, t.longest))
