@@ -9,14 +9,15 @@
 WITH per_step AS (
     SELECT
         r.op, r.group_id, r.step, any_value(r.read_by) AS read_by,
-        count(DISTINCT r.rank) AS readers, count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
-    FROM {{ ref('read_calls') }} AS r
+        -- who sends it has it
+        count(DISTINCT r.rank) FILTER (i.root IS DISTINCT FROM r.rank OR r.op NOT IN ('broadcast', 'scatter')) AS readers,
+        count(*) / count(DISTINCT r.rank) AS calls, max(r.bytes) AS bytes
+    FROM {{ ref('read_calls') }} AS r LEFT JOIN collective_instances AS i USING (collective_id)
     WHERE r.step IS NOT NULL AND tw_counts(r.rank, r.step)
     GROUP BY r.op, r.group_id, r.step
 )
 SELECT op, group_id, any_value(read_by) AS read_by, round(avg(calls))::BIGINT AS calls, max(bytes) AS bytes
 FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
--- who sends it has it
 WHERE 2 * readers > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
 GROUP BY op, group_id, s.steps
 HAVING count(*) = s.steps AND s.steps > 1
