@@ -57,7 +57,7 @@ def others_medians(values: Floats, kind: Ints) -> Floats:
     return np.asarray((ranked[low] + ranked[high]) / 2)
 
 
-def group_medians(values: Floats | Ints, of: Ints) -> Floats:
+def group_medians(values: Floats | Ints, of: Floats | Ints) -> Floats:
     """Median of the values that are of the same thing, for each value."""
     number = np.unique(of, return_inverse=True)[1]
     return medians(values.astype(np.float64), number)[number]

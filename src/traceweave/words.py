@@ -226,13 +226,11 @@ def subject(ranks: Sequence[int], one: str, many: str) -> str:
     launch late', '12 ranks launch late'; without ranks 'Most ranks launch late'.
     """
     chosen = sorted(set(ranks))
-    if len(chosen) == 1:
-        return f"Rank {chosen[0]} {one}"
-    if len(chosen) == 2:
-        return f"Ranks {chosen[0]} and {chosen[1]} {many}"
-    if chosen and chosen[-1] - chosen[0] == len(chosen) - 1:
-        return f"Ranks {chosen[0]}-{chosen[-1]} {many}"
-    return f"{len(chosen)} ranks {many}" if chosen else f"Most ranks {many}"
+    if not chosen:
+        return f"Most ranks {many}"
+    if len(chosen) > 2 and chosen[-1] - chosen[0] > len(chosen) - 1:
+        return f"{len(chosen)} ranks {many}"
+    return f"{name_ranks(chosen).capitalize()} {one if len(chosen) == 1 else many}"
 
 
 def shortened(name: str, most: int = LONG_NAME) -> str:

@@ -67,6 +67,6 @@ def _unexplained(size: Floats, instance: Ints, transfer: Ints) -> float | None:
     longest = np.zeros(len(size))
     np.maximum.at(longest, instance, transfer)
     calls = np.unique(instance)
-    usual = group_medians(longest[calls], np.unique(size[calls], return_inverse=True)[1])
+    usual = group_medians(longest[calls], size[calls])
     beyond = float(np.min(usual - size[calls] / SLOW))
     return beyond if 2 * beyond > np.min(usual) else None

@@ -60,15 +60,12 @@ updates AS (
     HAVING update_ns IS NOT NULL
 ),
 accumulation AS (
-    SELECT
-        -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
-        (SELECT count(*) > 0 FROM passes WHERE use = 'ddp' AND NOT sends AND NOT is_last) AS is_there
+    -- of several backward passes gradients are summed up before they are sent, if one has sent none before the next forward pass
+    SELECT count(*) > 0 AS is_there FROM passes WHERE use = 'ddp' AND NOT sends AND NOT is_last
 ),
 -- where that is most of what is sent
 again AS (
-    SELECT use, sent
-    FROM (SELECT use, sent, is_again, sum(sum(sent)) OVER (PARTITION BY use) AS all_sent, sum(sent) AS of_these FROM updates GROUP BY use, sent, is_again)
-    WHERE is_again AND 2 * of_these > all_sent
+    SELECT use, sent FROM updates GROUP BY use, sent QUALIFY 2 * sum(sent) FILTER (is_again) > sum(sum(sent)) OVER (PARTITION BY use)
 ),
 -- each type is looked up once
 types AS (
