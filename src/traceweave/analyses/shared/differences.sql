@@ -73,6 +73,8 @@ longer AS (
         *,
         ns > others_ns AND (
             max(others_ns) OVER thing = 0
+            -- as many more in every step are more in every step, however long they take
+            OR kind <> 'idle' AND bool_and(n >= 1.1 * others_n) OVER thing AND 2 * min(n - others_n) OVER thing >= max(n - others_n) OVER thing
             OR 2 * (ns - others_ns) >= max(ns - others_ns) FILTER (2 * until_ns >= excess_ns) OVER thing
         ) AS is_longer
     FROM (SELECT *, max(until_ns) OVER (PARTITION BY rank, kind, name) AS excess_ns FROM ranked)
