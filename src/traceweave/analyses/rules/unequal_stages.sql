@@ -5,45 +5,11 @@
 -- try: Fewer layers on the long stage; the embedding or the loss on a stage of its own, or divided over the tensor parallel group.
 -- proof: pipeline
 -- shows: waits pp
--- param: unequal_stages DOUBLE = 0.1 | a pipeline is unequal if one stage computes longer than the mean of its stages by this share
-WITH
--- every rank of a stage has its work: the fastest has nothing else on top of it
-measured AS (
-    SELECT step, stages, stage, min(busy_ns) AS busy_ns, max(microbatches) AS microbatches, list(rank) AS ranks
-    FROM {{ ref('pipeline') }}
-    WHERE busy_ns IS NOT NULL
-    GROUP BY step, stages, stage
-),
-stages AS (
-    SELECT
-        stages,
-        stage,
-        avg(busy_ns) AS busy_ns,
-        avg(microbatches) AS microbatches,
-        list_sort(list_distinct(flatten(list(ranks)))) AS ranks
-    FROM measured
-    GROUP BY stages, stage
-),
-compared AS (
-    SELECT *, avg(busy_ns) OVER (PARTITION BY stages) AS mean_ns
-    FROM stages
-),
-pipelines AS (
-    SELECT
-        stages,
-        arg_max(stage, busy_ns) AS stage,
-        arg_max(ranks, busy_ns) AS ranks,
-        max(busy_ns) AS busy_ns,
-        any_value(mean_ns) AS mean_ns,
-        max(microbatches) AS microbatches,
-        string_agg(format('rank={} kind=compute times={:.4f}', array_to_string(ranks, ','), mean_ns / busy_ns), '; ' ORDER BY stage) AS scenario
-    FROM compared
-    GROUP BY stages
-)
+-- param: unequal_stages
 SELECT
     format('{} {} longer than the mean {}', CASE WHEN n.part = 'rank' THEN tw_subject(p.ranks, 'computes', 'compute') ELSE n.computes END, n.longer, n.part) AS title,
     p.ranks,
-    (p.busy_ns - p.mean_ns) * (p.microbatches - 1) / p.microbatches AS cost_ns,
+    p.cost_ns,
     p.scenario,
     format('{} {} per {}, {} longer than the mean of the {}s ({}). The pipeline goes at its pace',
         n.computes, tw_time(p.busy_ns), s.unit, n.longer, n.part, tw_time(p.mean_ns)) AS evidence,
@@ -53,7 +19,7 @@ SELECT
         WHEN 'first' THEN '. Count the embedding as layers of the first stage'
         ELSE ''
     END AS advice
-FROM pipelines AS p CROSS JOIN {{ ref('mean_step') }} AS s
+FROM {{ ref('longest_stage') }} AS p CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN {{ ref('stages_held') }} AS h ON h.rank = p.ranks[1]
 CROSS JOIN LATERAL (
     SELECT
@@ -66,4 +32,4 @@ CROSS JOIN LATERAL (
             ELSE format('The {} stage of {} computes', place, p.stages)
         END AS computes
 ) AS n
-WHERE p.busy_ns >= (1 + {{ param('unequal_stages') }}) * p.mean_ns AND p.microbatches > 1
+WHERE p.busy_ns >= (1 + {{ param('unequal_stages') }}) * p.mean_ns
