@@ -55,14 +55,14 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
     """Say what a row of `findings` costs: in time, and as a share of the step."""
     if row["cost_ns"] is None:
         return ""
-    if not row["cost_ns"]:
-        return "no gain by replay"
+    share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
     most = "" if row["cost_is"] == "replayed" else "at most "
+    if not row["cost_ns"] or (not most and "<" in share):  # nanoseconds of rounding are no gain
+        return "no gain by replay"
     off = row["uncertainty_ns"]
     give = doubt = ""
     if off is not None and off >= row["cost_ns"]:
         doubt = f"; another recording may differ by {duration(off)}"
     elif off is not None and 2 * off >= row["cost_ns"]:  # below that any recording may show as much
         give = f" ±{duration(off)}"
-    share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
     return f"{most}{duration(row['cost_ns'])}{give} per {row['per']}{share}{doubt}"

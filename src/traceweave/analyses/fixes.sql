@@ -1,7 +1,7 @@
 -- analysis: fixes | what fixing the first n findings together would be worth, and what is the bottleneck then
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
--- grain: one row per fix that gains something alone, the best first, after one for the run as it is
+-- grain: one row per fix that gains something alone or on top of those above it, the best alone first, after one for the run as it is
 -- param: min_share
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario, or of those that claim parts of it the one that claims most
@@ -21,12 +21,16 @@
 -- order: n
 -- caveat: only what a scenario can say is here; findings has the rest, with bounds.
 -- caveat: a fix is the whole of it: no transfer at all, no time of the hosts at all; what can be had is less. 'traceweave what-if' takes factors.
--- caveat: what gains less than min_share alone, or nothing on top of the fixes above it, is left out; findings has what it gains alone.
+-- caveat: what gains less than min_share alone and on top of the fixes above it, or nothing there, is left out; findings has what it gains alone.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
-WITH steps AS (
-    SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
+WITH placed AS (
     FROM {{ ref('replayed') }}
     WHERE n IS NOT NULL
+    QUALIFY n = 0 OR greatest(alone_ns, lag(step_ns) OVER (ORDER BY n) - step_ns) >= {{ param('min_share') }} * first(step_ns) OVER (ORDER BY n)
+),
+steps AS (
+    SELECT * REPLACE (row_number() OVER (ORDER BY n) - 1 AS n), lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
+    FROM placed
 )
 SELECT
     s.n,
@@ -54,6 +58,4 @@ LEFT JOIN (
     -- what takes away all that others claim under it, is of the one that claims most
     QUALIFY row_number() OVER (PARTITION BY named ORDER BY scenario IS DISTINCT FROM named OR ceiling IS NOT DISTINCT FROM named, bound_ns DESC, rule, ranks) = 1
 ) AS f USING (scenario)
--- they are the last
-WHERE s.n = 0 OR s.alone_ns >= {{ param('min_share') }} * s.measured_ns
 ORDER BY n

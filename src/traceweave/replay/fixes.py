@@ -65,7 +65,8 @@ def fixes(
     as_it_is = Fix(n=0, step_ns=step, bottleneck=model.bottleneck, note=model.note)
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
-    first = _together(model, step, [fix for fix in alone if fix.alone_ns])
+    # what gains nothing alone may once what hides it is gone: who is late behind a straggler
+    first = _together(model, step, [fix for fix in alone if fix.alone_ns is not None])
     placed = {fix.scenario for fix in first}
     others += [fix for fix in alone if fix.scenario not in placed]
     rest = f"not replayed: only the {MOST_FIXES} costliest scenarios are"

@@ -1,6 +1,6 @@
 -- rule: imbalance | ranks waiting for each other
 -- topic: ranks and waiting
--- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, or one is in most of it and twice as long as any other, rather not by chance (at most 50 %), or a few by turns; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, hosts that launch late in turn, of which launch_bound tells, and few ranks that wait for data, of which data_bound or one_off_stall does; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, where one is known of at least half of the waiting, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
+-- finds: Waiting in collectives without compute that no single straggler explains: ranks take turns in being late, some are late together as those of a slow host or replica are (at most half of all, the same in more steps than by chance), one rank is late in few steps, one is late in most steps for something of its own and hidden by a straggler, for whom the others wait longer (from `warning_share` of the step on: it gains once that one is not late, as in `fixes`), or one is in most of it and twice as long as any other, rather not by chance (at most 50 %), or a few by turns; the evidence names rank and steps where that is at least half of it, in at most a third of the steps, and in each twice what any other rank is late in a step. Its scenario makes what it is late for as long as the others have it: in that step and the one before, in all steps where it comes back. That of ranks late together makes them as long as the others in what they are late for. Cost: the mean over the ranks of `exposed_wait_ns`; of one rank in few steps, ranks late together and what the late can leave out (idling, data, copies), how long in each collective the rank waits that comes first; less what stragglers cause, hosts that launch late in turn, of which launch_bound tells, and few ranks that wait for data, of which data_bound or one_off_stall does; the first collective of each group does not count, as its waiting reflects how unevenly the recording began. The work is called uneven if by `pop` the busiest rank computes longer than the mean by a third of the waiting or more, and if longer compute is what makes ranks late, by `stragglers` of each step, in at least half of the waiting whose cause is known. Then the advice is to balance the work; its scenario leaves out stragglers that compute longer, whose cost is a finding of its own. Else the evidence names the main cause, where one is known of at least half of the waiting, and the advice is to look for it; where that is longer compute after all, it says in which way compute explains part of the waiting.
 -- try: Where compute differs, balance the work (sequence lengths, experts, shards); where it does not, look at what the ranks do between collectives.
 -- proof: exposed_comm
 -- shows: waits
@@ -46,17 +46,16 @@ few AS (
     SELECT l.rank, l.steps, l.around, l.share, d.does, d.compiles
     FROM {{ ref('late_in_few') }} AS l JOIN {{ ref('done_in_few') }} AS d USING (rank) ANTI JOIN told USING (rank)
 ),
--- nor of turns: those of a slow host or replica, whose compute is not what all could share
+-- nor of turns: those of a slow host or replica, whose compute is not what all could share, and who is late behind a straggler
 together AS (
     SELECT
-        g.*,
-        tw_subject(g.ranks, '', 'keep the others waiting together') AS title,
-        CASE WHEN starts_with(title, 'Ranks ') THEN tw_ranks(g.ranks) ELSE split_part(title, ' keep', 1) END AS who,
-        format(', most for {}: they are late together in {} of {}. ', who, g.steps, tw_many(g.of_steps, (SELECT unit FROM {{ ref('mean_step') }}))) AS whom,
+        g.* EXCLUDE (cause),
+        CASE WHEN g.behind IS NULL THEN tw_subject(g.ranks, '', 'keep the others waiting together') ELSE format('Rank {} is late too, hidden by {}', g.ranks[1], tw_ranks(g.behind)) END AS title,
+        CASE WHEN g.behind IS NOT NULL OR starts_with(title, 'Ranks ') THEN tw_ranks(g.ranks) ELSE split_part(title, ' keep', 1) END AS who,
+        format(', most for {}{} in {} of {}. ', who, coalesce('. But for ' || tw_ranks(g.behind) || ' they wait longest for it', ': they are late together'), g.steps, tw_many(g.of_steps, (SELECT unit FROM {{ ref('mean_step') }}))) AS whom,
         -- one of them may be the last in all steps, for a reason of its own
-        (SELECT CASE WHEN count(s.cause) = len(g.ranks) AND count(DISTINCT s.cause) = 1 THEN any_value(s.cause) END
-            FROM {{ ref('stragglers') }} AS s WHERE list_contains(g.ranks, s.rank)) AS cause
-    FROM {{ ref('late_together') }} AS g
+        if(g.behind IS NULL, (SELECT CASE WHEN count(s.cause) = len(g.ranks) AND count(DISTINCT s.cause) = 1 THEN any_value(s.cause) END FROM {{ ref('stragglers') }} AS s WHERE list_contains(g.ranks, s.rank)), g.cause) AS cause
+    FROM {{ ref('late_beside') }} AS g
     WHERE NOT EXISTS (FROM told WHERE list_contains(g.ranks, told.rank))
 ),
 -- of whom it is mostly, though chance may do that too; or of the few who take turns
@@ -157,11 +156,12 @@ ways AS (
         d.longest_ns AS cost_ns,
         d.shows,
         CASE WHEN coalesce(g.cause NOT IN ('other_group', 'late_end'), TRUE) THEN tw_as_others('rank=' || array_to_string(g.ranks, ','), g.cause) END AS scenario,
-        g.whom || d.why AS whom,
-        CASE WHEN g.cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', g.who)
+        g.whom || coalesce(g.does, d.why) AS whom,
+        CASE WHEN g.behind IS NOT NULL THEN format('It gains once {} no longer late. See what {} does more: rank_difference -p rank={}, gaps', tw_ranks(g.behind) || if(len(g.behind) = 1, ' is', ' are'), g.who, g.ranks[1])
+            WHEN g.cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', g.who)
             ELSE format('See what {} have in common (host, storage, network, cores), and what they do more: rank_difference -p rank={}, gaps', g.who, g.ranks[1]) END AS advice
     FROM together AS g CROSS JOIN said AS d
-    WHERE d.is_their_own
+    WHERE d.is_their_own OR g.behind IS NOT NULL
     UNION ALL BY NAME
     SELECT
         3 AS place,
