@@ -44,7 +44,7 @@ few AS (
     UNION ALL
     SELECT
         'too short',
-        format('{} {}: too short to say what any of its time costs', CASE WHEN any_value(has_steps) THEN 'a step lasts' ELSE 'what was recorded lasts' END, tw_time(avg(window_ns))),
+        format('{} {}: too short to say what any of its time costs', CASE WHEN any_value(has_steps) THEN 'a step lasts' WHEN any_value(timeline) = 'gpu' THEN 'the recorded GPU work lasts' ELSE 'the recording lasts' END, tw_time(avg(window_ns))),
         'record more of the program, ten steps of training or more'
     FROM {{ ref('budget') }}
     WHERE NOT EXISTS (FROM {{ ref('mean_step') }})
