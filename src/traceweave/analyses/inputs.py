@@ -72,6 +72,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         ),
         "tw_exposed_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_copy_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
+        "tw_first_uses": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )
