@@ -132,7 +132,9 @@ def _needed(graph: Graph) -> Ints:
     call, _, since = waits(graph)
     needed: Ints = np.full(len(graph.nodes), FAR)
     np.minimum.at(needed, call, np.where(since > -FAR, since, FAR))
-    for begin, end in stretches(graph.nodes.rank, graph.nodes.chain):
+    # messages of gloo do not follow each other on a thread
+    streams = stretches(graph.nodes.rank, graph.nodes.chain) if graph.has_gpu else []
+    for begin, end in streams:
         needed[begin:end] = np.minimum.accumulate(needed[begin:end][::-1])[::-1]
     return needed
 
