@@ -18,19 +18,34 @@
 -- order: step NULLS FIRST, path_ns DESC, rank, kind, what, group_id
 -- caveat: the path as it was measured; what is next when something on it becomes shorter, 'traceweave what-if' says.
 -- caveat: it is one of several, if others are as long; and it rests on edges that replay_quality counts.
+WITH path AS (
+    SELECT step, rank, kind, what, group_id, CAST(sum(length_ns) AS BIGINT) AS path_ns, count(*) AS pieces
+    FROM tw_path_pieces
+    GROUP BY ALL
+),
+own AS (
+    SELECT step, rank, kind, what, group_id, CAST(sum(spent_ns) AS BIGINT) AS spent_ns FROM tw_spent GROUP BY ALL
+),
+of_all AS (
+    SELECT step, kind, what, sum(spent_ns) / (SELECT count(*) FROM tw_replay_quality) AS mean_ns FROM tw_spent GROUP BY ALL
+)
 SELECT
-    step,
-    rank,
-    kind,
-    what,
-    group_id,
-    path_ns,
-    path_ns / nullif(sum(path_ns) OVER (PARTITION BY step), 0) AS share,
-    rank_ns,
-    mean_ns,
-    sum(path_ns) OVER (PARTITION BY step, rank) / nullif(sum(path_ns) OVER (PARTITION BY step), 0) AS rank_share,
-    sum(path_ns) OVER (PARTITION BY step, rank) / nullif(sum(path_ns) OVER (PARTITION BY step), 0)
-        * (SELECT count(*) FROM tw_replay_quality) AS critical_imbalance,
-    pieces
-FROM tw_critical_path
-ORDER BY step NULLS FIRST, path_ns DESC, rank, kind, what, group_id
+    p.step,
+    p.rank,
+    p.kind,
+    p.what,
+    p.group_id,
+    p.path_ns,
+    p.path_ns / nullif(sum(p.path_ns) OVER in_step, 0) AS share,
+    CASE WHEN p.kind <> 'device_delay' THEN coalesce(o.spent_ns, 0) END AS rank_ns,
+    CASE WHEN p.kind <> 'device_delay' THEN coalesce(a.mean_ns, 0) END AS mean_ns,
+    sum(p.path_ns) OVER of_rank / nullif(sum(p.path_ns) OVER in_step, 0) AS rank_share,
+    sum(p.path_ns) OVER of_rank / nullif(sum(p.path_ns) OVER in_step, 0) * (SELECT count(*) FROM tw_replay_quality) AS critical_imbalance,
+    p.pieces
+FROM path AS p
+LEFT JOIN own AS o
+    ON o.step IS NOT DISTINCT FROM p.step AND o.rank = p.rank AND o.kind = p.kind
+    AND o.what IS NOT DISTINCT FROM p.what AND o.group_id IS NOT DISTINCT FROM p.group_id
+LEFT JOIN of_all AS a ON a.step IS NOT DISTINCT FROM p.step AND a.kind = p.kind AND a.what IS NOT DISTINCT FROM p.what
+WINDOW in_step AS (PARTITION BY p.step), of_rank AS (PARTITION BY p.step, p.rank)
+ORDER BY p.step NULLS FIRST, p.path_ns DESC, p.rank, p.kind, p.what, p.group_id

@@ -21,14 +21,14 @@
 -- column: exposed_ns BIGINT | of the duration, the time in which no compute ran
 -- column: exposed_share DOUBLE | exposed_ns / duration_ns, 0 to 1; NULL if that is 0
 -- column: blocked_ns BIGINT | of that, the last stretch up to its end, if compute resumed right after it: compute stalled for it
--- column: first_use_ns BIGINT | of an all-gather: start of the first compute that waited for it, common clock; NULL: see note
+-- column: first_use_ns BIGINT | of an all-gather: start of the first op that waited for it, common clock; NULL: see note
 -- column: prefetch_ns BIGINT | first_use_ns - start_ns: how long before its first use it started
 -- column: slack_ns BIGINT | first_use_ns - end_ns: how long before its first use it ended; near 0 where compute waited for it
 -- column: note VARCHAR | why a value is NULL
 -- main: rank, step, group_id, op, unit, pass, bytes, duration_ns, wait_ns, exposed_ns, blocked_ns, slack_ns, note
 -- order: rank, step NULLS FIRST, group_id NULLS LAST, start_ns, op
 -- caveat: needs a group that both all-gathers and reduce-scatters and that is used for data parallelism, as groups says in its columns ops and used_for; group_id names another.
--- caveat: the first use of an all-gather is the first op of the rank's busiest stream that was launched after it, right after a cudaStreamWaitEvent, and started when it had ended. If several are gathered before the first of them is used, the others seem to be used with it: slack_ns is then too small, never too large.
+-- caveat: the first use of an all-gather is the first op of another stream that waited for it, or for what was behind it on its stream, as replay has it: what is waited for together is used together. Where a wait was not recorded, slack_ns is too large.
 -- caveat: a group that gathers and scatters in the optimizer, as ZeRO does, is listed like any other; 'unit' then counts its buckets.
 WITH roles AS MATERIALIZED (
     SELECT * FROM tw_group_roles({{ param('group_id') }}, 'dp')
@@ -77,70 +77,6 @@ passed AS MATERIALIZED (
         CASE WHEN u.rank IN (SELECT rank FROM split) THEN CASE WHEN t.scatters THEN 'backward' WHEN NOT t.scatters THEN 'forward' END END AS pass
     FROM units AS u LEFT JOIN threads AS t USING (rank, tid)
     WHERE u.is_sharded
-),
-streams AS (
-    SELECT rank, arg_max(stream, busy_ns) AS stream
-    FROM (
-        SELECT rank, stream, sum(duration_ns) AS busy_ns
-        FROM gpu_ops
-        WHERE category = 'compute' AND rank IN (SELECT rank FROM passed)
-        GROUP BY rank, stream
-    )
-    GROUP BY rank
-),
-event_waits AS (
-    SELECT rank, source_id, coalesce(tid, -1) AS tid, start_ns, correlation
-    FROM host_ops
-    WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM tw_call_names WHERE holds_stream = 'event') AND correlation IS NOT NULL
-        AND rank IN (SELECT rank FROM passed)
-),
--- a communication kernel has a wait of its own stream right before its launch, and the library may add others in its range
-waits AS (
-    SELECT w.rank, w.source_id, w.correlation
-    FROM event_waits AS w
-    ASOF LEFT JOIN (SELECT rank, tid, asked_ns, asked_until_ns FROM passed WHERE asked_ns IS NOT NULL) AS p
-        ON p.rank = w.rank AND p.tid = w.tid AND w.start_ns >= p.asked_ns
-    WHERE coalesce(w.start_ns >= p.asked_until_ns, TRUE)
-),
-communicated AS (
-    SELECT rank, source_id, correlation
-    FROM gpu_ops
-    WHERE category = 'communication' AND correlation IS NOT NULL AND rank IN (SELECT rank FROM passed)
-),
-own_waits AS (
-    SELECT DISTINCT w.rank, w.source_id, w.correlation
-    FROM communicated AS c
-    ASOF JOIN event_waits AS w ON w.rank = c.rank AND w.source_id = c.source_id AND c.correlation > w.correlation
-),
-launches AS (
-    SELECT g.rank, g.source_id, g.correlation, g.start_ns
-    FROM gpu_ops AS g JOIN streams AS s ON s.rank = g.rank AND s.stream = g.stream
-    WHERE g.category <> 'communication' AND g.correlation IS NOT NULL
-),
--- what is launched next on the main stream is what waits; these start in the order of their launches
-uses AS MATERIALIZED (
-    SELECT rank, source_id, correlation, start_ns, row_number() OVER (PARTITION BY rank, source_id ORDER BY correlation) AS number
-    FROM (
-        SELECT DISTINCT l.rank, l.source_id, l.correlation, l.start_ns
-        FROM (SELECT * FROM waits ANTI JOIN own_waits USING (rank, source_id, correlation)) AS w
-        ASOF JOIN launches AS l ON l.rank = w.rank AND l.source_id = w.source_id AND w.correlation < l.correlation
-    )
-),
-gathers AS (
-    SELECT p.call_id, p.rank, p.end_ns, g.source_id, g.correlation
-    FROM passed AS p JOIN gpu_ops AS g ON g.op_id = p.gpu_op_id
-    WHERE p.op = 'all_gather' AND g.correlation IS NOT NULL AND g.launch_op_id IS NOT NULL
-),
--- the first that was launched after the gather, or the first that started after its end if that is a later one
-feasible AS (
-    SELECT g.call_id, g.rank, g.source_id, greatest(a.number, b.number) AS number
-    FROM gathers AS g
-    ASOF JOIN uses AS a ON a.rank = g.rank AND a.source_id = g.source_id AND g.correlation < a.correlation
-    ASOF JOIN uses AS b ON b.rank = g.rank AND b.source_id = g.source_id AND g.end_ns <= b.start_ns
-),
-used AS (
-    SELECT f.call_id, u.start_ns AS first_use_ns
-    FROM feasible AS f JOIN uses AS u USING (rank, source_id, number)
 )
 SELECT
     p.rank,
@@ -158,18 +94,19 @@ SELECT
     e.exposed_ns,
     tw_ratio(e.exposed_ns, p.duration_ns) AS exposed_share,
     e.blocked_ns,
-    u.first_use_ns,
-    u.first_use_ns - p.start_ns AS prefetch_ns,
-    u.first_use_ns - p.end_ns AS slack_ns,
+    u.start_ns AS first_use_ns,
+    u.start_ns - p.start_ns AS prefetch_ns,
+    u.start_ns - p.end_ns AS slack_ns,
     nullif(concat_ws('; ',
         CASE WHEN p.tid IS NULL THEN 'issued outside the trace'
              WHEN p.pass IS NULL THEN 'no thread gathers only: forward and backward cannot be separated' END,
-        CASE WHEN p.op = 'all_gather' AND u.first_use_ns IS NULL THEN 'no wait of the compute stream for it is in the trace' END,
+        CASE WHEN p.op = 'all_gather' AND u.op_id IS NULL THEN 'nothing is known to wait for it' END,
         CASE WHEN p.bytes IS NULL THEN 'the trace does not say how many bytes' END,
         CASE WHEN w.rank IS NULL THEN 'seen on one rank only' END
     ), '') AS note
 FROM passed AS p
 LEFT JOIN tw_collective_exposure('passed', {{ param('release_ns') }}) AS e USING (call_id)
-LEFT JOIN used AS u USING (call_id)
+LEFT JOIN tw_first_uses AS f ON f.op_id = p.gpu_op_id AND p.op = 'all_gather'
+LEFT JOIN gpu_ops AS u ON u.op_id = f.used_by
 LEFT JOIN tw_shared_waits() AS w ON w.collective_id = p.collective_id AND w.rank = p.rank
 ORDER BY p.rank, p.step NULLS FIRST, p.group_id NULLS LAST, p.start_ns, p.op

@@ -64,7 +64,8 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
     {
         "tw_placed_ops": Input(create_placed_ops, ("gpu_ops", "host_ops", "ranks", "tw_updates")),
         "tw_gpu_peaks": Input(_create_gpu_peaks, ("ranks",)),
-        "tw_critical_path": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_path_pieces": Input(_of_replay("create_replay_tables"), _REPLAYED),
+        "tw_spent": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_path_changes": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_replay_quality": Input(_of_replay("create_replay_tables"), _REPLAYED),
         "tw_contention": Input(
@@ -72,6 +73,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         ),
         "tw_exposed_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_copy_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
+        "tw_first_uses": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )

@@ -21,48 +21,13 @@ from traceweave.replay.latencies import effective_bytes, latencies
 from traceweave.replay.likeness import Likeness
 from traceweave.replay.lookups import Union, positions
 from traceweave.replay.moves import on_own_streams, overlapped, prefetched
-from traceweave.replay.nodes import HOLDS, Edge, Edges, Nodes, Sort
+from traceweave.replay.nodes import HOLDS, KINDS, Edge, Edges, Nodes, Sort
+from traceweave.replay.path import time_of
 from traceweave.replay.scenario import Scenario
 from traceweave.words import named, plural
 
-_LAUNCHED = (Sort.COMPUTE, Sort.MEMORY, Sort.COMMUNICATION, Sort.ARRIVAL)
-"""What a call launches."""
-
-COLUMNS = {
-    "compute": (("length", (Sort.COMPUTE,)),),
-    "copy": (("length", (Sort.MEMORY,)),),
-    "transfer": (("length", (Sort.TRANSFER, Sort.COMMUNICATION)),),
-    "launch": (
-        ("delay", (Sort.CALL, Sort.ENTER)),
-        ("length", (Sort.CALL,)),
-        ("launch_lag", _LAUNCHED),
-    ),
-    "sync": (("length", (Sort.EXIT,)),),
-    "device_delay": (("delay", _LAUNCHED),),
-}
-"""By kind: the columns of nodes that it is, and of which sorts of nodes."""
-
-ON_CPU = {
-    "launch": (
-        ("delay", (Sort.COMPUTE, Sort.CALL)),
-        ("length", (Sort.CALL,)),
-        ("launch_lag", (Sort.ARRIVAL, Sort.COMMUNICATION)),
-    ),
-    "device_delay": (),
-}
-"""The same in a run without a GPU."""
-
-_HELD = (
-    ("held", (Sort.CALL, Sort.ENTER)),
-    ("length", (Sort.CALL, Sort.EXIT)),
-    ("launch_lag", _LAUNCHED),
-)
-"""The same of what keeps a host thread from launching, and in a run without a GPU:"""
-_HELD_ON_CPU = (("held", (Sort.COMPUTE, Sort.CALL)),)
-
-
-_NO_CALL = -2
-"""Of what nothing launched."""
+_COLUMNS = ("delay", "held", "length", "launch_lag")
+"""What nodes have of time."""
 
 _UNMATCHED_CALLS = "SELECT count(*) FROM collectives WHERE collective_id IS NULL AND op = $1"
 
@@ -81,6 +46,7 @@ class Changer:
     def __init__(self, con: duckdb.DuckDBPyConnection, graph: Graph) -> None:
         self.con, self.graph = con, graph
         self._likeness = Likeness(con, graph)
+        self._times: dict[str, Ints] = {}
         self.step = graph.nodes.step
 
     def apply(self, changed: Changed, scenario: Scenario) -> Changed:
@@ -88,13 +54,14 @@ class Changer:
         selected = self._selected(scenario)
         nodes, edges = changed.nodes, changed.edges
         found = False
-        for kind in sorted(scenario.kinds):
-            for column, sorts in self._columns(kind):
-                chosen = selected & np.isin(nodes.sort, sorts) & self._is_of(kind, column)
+        for column in _COLUMNS:
+            of = self._kinds(column)
+            for kind in sorted(scenario.kinds):
+                chosen = selected & (of == KINDS.index(kind))
                 found = found or bool(np.any(chosen))
                 nodes = self._with(nodes, kind, column, chosen, scenario)
         for kind in scenario.kinds & ({"sync"} if scenario.idle else {"sync", *HOLDS}):
-            waits = selected & self._is_of(kind, "length")
+            waits = selected & (self._kinds("length") == KINDS.index(kind))
             edges = edges.where(~((edges.kind == Edge.HOST_WAIT) & waits[edges.target]))
         if scenario.alone:
             edges = edges.where(~((edges.kind == Edge.COMPLETION) & selected[edges.target]))
@@ -131,24 +98,11 @@ class Changer:
         )
         return because if calls else ""
 
-    def _is_of(self, kind: str, column: str) -> Flags:
-        """Return of which nodes a column is that kind of time: what launching is to one, the loader
-        or the allocator is to another."""
-        nodes = self.graph.nodes
-        if column == "delay":
-            return np.ones(len(nodes), bool)
-        by = nodes.held_by if column == "held" else nodes.call_by
-        if column == "launch_lag":
-            by = np.where(nodes.launch >= 0, nodes.call_by[nodes.launch], _NO_CALL)
-        own: Flags = by == (HOLDS.index(kind) if kind in HOLDS else -1)
-        return own
-
-    def _columns(self, kind: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-        if kind in HOLDS:
-            return _HELD if self.graph.has_gpu else _HELD_ON_CPU
-        if not self.graph.has_gpu and kind in ON_CPU:
-            return ON_CPU[kind]
-        return COLUMNS[kind]
+    def _kinds(self, column: str) -> Ints:
+        """Return what a column of the nodes is time of, a place in KINDS."""
+        if column not in self._times:
+            self._times[column] = time_of(self.graph, column).astype(np.int8)
+        return self._times[column]
 
     # -- what is selected
 
@@ -289,7 +243,8 @@ class Changer:
             chosen = chosen & self.graph.nodes.depends(slice(None))
         if s.like is not None:
             # first, as it takes the most memory
-            sorts = [sort for _, sorts in self._columns(kind) for sort in sorts]
+            number, sort = KINDS.index(kind), self.graph.nodes.sort
+            sorts = np.unique(np.concatenate([sort[self._kinds(c) == number] for c in _COLUMNS]))
             rows, factor = self._likeness.factors(old, kind, sorts, chosen, s)
             values = np.rint(old[rows] * factor)
             del factor

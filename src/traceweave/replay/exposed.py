@@ -59,6 +59,7 @@ _COLUMNS = (
 
 
 _TABLES = {"tw_exposed_pieces": COMMUNICATES, "tw_copy_pieces": COPIES}
+_USES = "op_id BIGINT, used_by BIGINT"
 
 
 def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
@@ -71,8 +72,10 @@ def create_exposed_tables(con: duckdb.DuckDBPyConnection) -> None:
     Beside it, of the call, what it had to wait for before it began: 'compute' or 'stream' (what was
     before it on its stream, after_op_id), 'input' or 'launch'; and how much earlier it might have.
     It is empty for a run without a timeline. And tw_copy_pieces: the same of copies, where neither
-    compute nor communication ran.
+    compute nor communication ran; and tw_first_uses: which op of another stream was the first that
+    waited for each, or for what was behind it on its stream.
     """
+    con.execute(f"CREATE OR REPLACE TEMP TABLE tw_first_uses ({_USES})")
     for name in _TABLES:
         con.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({_COLUMNS})")
     tables = Tables(con)
@@ -95,7 +98,10 @@ def _fill(con: duckdb.DuckDBPyConnection, tables: Tables, ranks: list[tuple[int,
         there = {name: of for name, of in _TABLES.items() if np.any(ops["category"] == of)}
         if not there:
             continue
-        edges, waits, lost = _edges(rows, ops), _waiting(rows.calls), _lost(rows)
+        edges, shown = _edges(rows, ops)
+        with registered(con, _first_uses(ops, edges)) as listed:
+            con.execute(f"INSERT INTO tw_first_uses BY NAME FROM {listed}")
+        edges, waits, lost = edges[:, shown], _waiting(rows.calls), _lost(rows)
         for name, category in there.items():
             found = _pieces(ops, edges, waits, lost, category)
             found["rank"] = np.full(len(found["op_id"]), rank)
@@ -132,17 +138,29 @@ def _lost(rows: RankRows) -> Ints:
     return np.sort(calls["own_start_ns"][lost])
 
 
-def _edges(rows: RankRows, ops: Columns) -> Ints:
-    """Return which op waits for which of another stream, as replay has it, by their places. Times
-    alone tell it of what was launched long before: to begin after its launch takes as long."""
+def _edges(rows: RankRows, ops: Columns) -> tuple[Ints, Flags]:
+    """Return which op waits for which of another stream, as replay has it, by their places; and
+    whether that is shown. Times alone show it of what was launched long before: to begin after its
+    launch takes as long."""
     if not len(rows.gpu["op_id"]):
-        return NO_WAITS
+        return NO_WAITS, np.empty(0, bool)
     of = Ordered(rows)
     source, target = edges = positions(ops["op_id"], of.gpu["op_id"])[of.waits]
     ended, begun, launched = ops["end_ns"][source], ops["start_ns"][target], ops["launched_ns"]
     shown = (begun - ended <= PROMPT_NS) & (launched[target] <= ended - PROMPT_NS)
     shown &= launched[target] > NONE
-    return edges[:, of.is_told | shown]
+    return edges, of.is_told | shown
+
+
+def _first_uses(ops: Columns, edges: Ints) -> Columns:
+    """Return the first op that waited for each, or for what was behind it on its stream."""
+    first = np.full(len(ops["op_id"]), len(ops["op_id"]))
+    np.minimum.at(first, *edges)
+    for stream in np.unique(ops["chain"][edges[0]]).tolist():
+        back = np.flatnonzero(ops["chain"] == stream)[::-1]
+        first[back] = np.minimum.accumulate(first[back])
+    used = np.flatnonzero(first < len(first))
+    return {"op_id": ops["op_id"][used], "used_by": ops["op_id"][first[used]]}
 
 
 def _pieces(

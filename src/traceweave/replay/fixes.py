@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import duckdb
 
@@ -19,8 +19,7 @@ MOST_FIXES = 10
 """Scenarios that are replayed: those of the costliest findings."""
 
 
-@dataclass(frozen=True)
-class Fix:
+class Fix(NamedTuple):
     """One scenario, or with n = 0 the run as it is; times are means over steps, ns.
 
     Of a run that is not replayed there is the latter alone, with a note.
@@ -103,5 +102,5 @@ def _together(model: Model, step: int, useful: Sequence[Fix]) -> list[Fix]:
         predicted = round(answer.predicted_step_ns)
         if predicted < step:
             step, n = predicted, len(found) + 1
-            found.append(replace(fix, n=n, step_ns=step, bottleneck=answer.bottleneck))
+            found.append(fix._replace(n=n, step_ns=step, bottleneck=answer.bottleneck))
     return found

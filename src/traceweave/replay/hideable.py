@@ -19,7 +19,7 @@ import pyarrow as pa
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.lookups import Union, positions
+from traceweave.replay.lookups import Union, positions, stretches
 from traceweave.replay.nodes import FAR, Kind, Sort
 from traceweave.replay.path import critical_path
 from traceweave.replay.rank_graph import RankGraph
@@ -127,10 +127,15 @@ def _ready(graph: Graph) -> Ints:
 
 
 def _needed(graph: Graph) -> Ints:
-    """Return by node of a call when what waits for it was ready but for it; FAR: not known."""
+    """Return by node of a call when what waits for it, or for what is behind it on its stream, was
+    ready but for that; FAR: not known."""
     call, _, since = waits(graph)
     needed: Ints = np.full(len(graph.nodes), FAR)
     np.minimum.at(needed, call, np.where(since > -FAR, since, FAR))
+    # messages of gloo do not follow each other on a thread
+    streams = stretches(graph.nodes.rank, graph.nodes.chain) if graph.has_gpu else []
+    for begin, end in streams:
+        needed[begin:end] = np.minimum.accumulate(needed[begin:end][::-1])[::-1]
     return needed
 
 

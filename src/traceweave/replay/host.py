@@ -8,7 +8,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.device import CLOCKS_NS
-from traceweave.replay.lookups import Union, soonest, stretches
+from traceweave.replay.lookups import Union, stretches
 from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, where
 from traceweave.replay.streams import Streams
 
@@ -140,7 +140,7 @@ def device_waits(
     known = (of_stream | (records["sort"] == Call.EVENT)) & (records["call"] >= 0)
     known &= waiting[records["call"]] & (source >= 0) & (marked >= 0)
     named = records["call"][known]
-    last = streams.pick(source[known], start[marked[known]], after=False)
+    last = streams.pick(source[known], start[marked[known]])
     waiting[named] = False
     other = np.flatnonzero(waiting)
     usual = streams.last_of_all(start[other], returned[other])
@@ -155,27 +155,21 @@ def device_waits(
 def _launched_before(calls: Columns, waiting: Ints, streams: Streams) -> tuple[Ints, Ints]:
     """Return pairs of the last op of each stream before a call, and the call."""
     count = len(streams.ranges)
-    ops = [streams.last_before(stream, calls["start_ns"][waiting]) for stream in range(count)]
+    ops = [streams.pick(stream, calls["start_ns"][waiting]) for stream in range(count)]
     op, call = np.concatenate([np.empty(0, np.int64), *ops]), np.tile(waiting, count)
     return op[op >= 0], call[op >= 0]
 
 
-def handovers(calls: Columns, operators: Columns) -> tuple[Ints, Ints]:
+def handovers(calls: Columns) -> tuple[Ints, Ints]:
     """Return pairs of calls of different threads, the second of which waited for the first.
 
-    A thread hands over where its calls stop, another's go on, and it runs no operator until these
-    are done: forward and backward pass, and back.
+    A thread hands over where its calls stop and another's go on: forward and backward pass, and
+    back.
     """
-    order = np.lexsort((calls["end_ns"], calls["start_ns"]))
-    chain = calls["chain"][order]
-    switch = np.flatnonzero(chain[1:] != chain[:-1]) + 1
-    before, first = order[switch - 1], order[switch]
-    last = order[np.append(switch[1:], len(order))[: len(switch)] - 1]
-    begin, end = calls["start_ns"][first], calls["end_ns"][last]
-    start = np.append(operators["start_ns"], -1)
-    op = soonest(operators["chain"], operators["start_ns"], calls["chain"][before], begin)
-    works = (op >= 0) & (start[op] <= np.maximum(begin, end))
-    kept = (calls["end_ns"][before] <= begin) & ~works
+    start, end, chain = (calls[name] for name in ("start_ns", "end_ns", "chain"))
+    order = np.lexsort((end, start))
+    before, first = order[:-1], order[1:]
+    kept = (chain[before] != chain[first]) & (end[before] <= start[first])
     return before[kept], first[kept]
 
 

@@ -37,7 +37,7 @@ class Likeness:
         self._con, self._graph = con, graph
 
     def factors(
-        self, old: Ints, kind: str, sorts: list[int], chosen: Flags, s: Scenario
+        self, old: Ints, kind: str, sorts: Ints, chosen: Flags, s: Scenario
     ) -> tuple[Ints, Floats]:
         """Return the chosen nodes, of some sorts, that others can be compared with, and by what
         factor each has to change to be like those."""
@@ -93,7 +93,7 @@ class Likeness:
         instance = nodes.instance[rows]
         return rows, numbered(op, of["bytes"], of["size"])[0][instance], of["group_id"][instance]
 
-    def _work(self, kind: str, sorts: list[int]) -> tuple[Ints, Ints, Ints]:
+    def _work(self, kind: str, sorts: Ints) -> tuple[Ints, Ints, Ints]:
         """Return nodes of some sorts, what of each is alike, and whose it is: its rank's."""
         nodes = self._graph.nodes
         rows = np.flatnonzero(np.isin(nodes.sort, sorts))

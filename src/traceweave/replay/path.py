@@ -11,11 +11,11 @@ from traceweave.arrays import Flags, Ints
 from traceweave.replay.graph import Graph
 from traceweave.replay.nodes import FAR, FREE, Edges, Kind, Nodes, Sort
 
-_OF_LENGTH = np.full(Sort.BARRIER + 1, Kind.DELAYED)
-"""By sort: what the length of a node is spent on."""
+_OF_LENGTH = np.full(Sort.BARRIER + 1, -1)
+"""By sort: what the length of a node is spent on; -1: it has none."""
 _OF_LENGTH[Sort.COMPUTE], _OF_LENGTH[Sort.MEMORY] = Kind.COMPUTING, Kind.COPYING
 _OF_LENGTH[[Sort.COMMUNICATION, Sort.TRANSFER]] = Kind.TRANSFERRING
-_OF_LENGTH[[Sort.CALL, Sort.ENTER, Sort.EXIT]] = Kind.LAUNCHING, Kind.LAUNCHING, Kind.SYNCING
+_OF_LENGTH[[Sort.CALL, Sort.EXIT]] = Kind.LAUNCHING, Kind.SYNCING
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,30 @@ class Path:
     """and those it comes from there."""
 
 
-def of_length(nodes: Nodes, chosen: Ints) -> Ints:
+def of_length(nodes: Nodes, chosen: Ints | slice) -> Ints:
     """Return what the lengths of some nodes are spent on."""
     by = nodes.call_by[chosen].astype(np.int64)
     return np.where(by >= 0, Kind.HELD + by, _OF_LENGTH[nodes.sort[chosen]])
+
+
+def time_of(graph: Graph, column: str) -> Ints:
+    """Return what a column of nodes is time of, so that scenarios can change it; -1: of nothing.
+
+    What launching is to one node, the loader or the allocator is to another. Without a GPU the time
+    between operators is the host's.
+    """
+    nodes, sort = graph.nodes, graph.nodes.sort
+    if column == "length":
+        return of_length(nodes, slice(None))
+    if column == "held":
+        return np.where(nodes.held_by >= 0, Kind.HELD + nodes.held_by.astype(np.int64), -1)
+    if column == "launch_lag":
+        by = nodes.call_by[nodes.launch].astype(np.int64)
+        return np.where(nodes.launch >= 0, np.where(by >= 0, Kind.HELD + by, Kind.LAUNCHING), -1)
+    if not graph.has_gpu:
+        return np.where(np.isin(sort, (Sort.COMPUTE, Sort.CALL)), Kind.LAUNCHING, -1)
+    delayed = np.where(sort <= Sort.ARRIVAL, Kind.DELAYED, -1)
+    return np.where(np.isin(sort, (Sort.CALL, Sort.ENTER)), Kind.LAUNCHING, delayed)
 
 
 def spent(graph: Graph, node: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:

@@ -130,7 +130,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     op, call, contradicted = host.device_waits(threads, of.records, of.streams, of.let_by)
     of.dropped[EDGE_KINDS[Edge.HOST_WAIT]] += contradicted
     own = threads.own
-    before, after = host.handovers(own, rows.operators)
+    before, after = host.handovers(own)
 
     arrives, sends, instance = _parts(rows.collectives, gpu)
     member = np.zeros(len(gpu["op_id"]), bool)
@@ -252,7 +252,7 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     parts = _Numbers(member, ops)
     waited = np.hstack([_finished_between(cpu, comm), _messages_between(cpu, comm)])
     source, target = np.unique(waited, axis=1)
-    before, after = host.handovers(cpu, cpu)
+    before, after = host.handovers(cpu)
     early = np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0)
     edges = Edges.joined(
         Edges.of(parts.last[source], target, early, Edge.HOST_WAIT),

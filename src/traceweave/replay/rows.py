@@ -64,14 +64,9 @@ FROM (
             WHEN contains(name, 'EventRecord') THEN 6
             WHEN waits_for = 'device' THEN 1 WHEN waits_for = 'stream' THEN 2
             WHEN waits_for = 'event' THEN 3 WHEN waits_for = 'copy' THEN 4
-            WHEN launches THEN 0 WHEN allocates = 'free' THEN 9
+            WHEN name IN (SELECT launch_call FROM gpu_ops) THEN 0 WHEN allocates = 'free' THEN 9
         END AS sort
-    FROM (
-        SELECT
-            name, waits_for, holds_stream, allocates,
-            name IN (SELECT launch_call FROM gpu_ops GROUP BY launch_call) AS launches
-        FROM tw_call_names
-    )
+    FROM tw_call_names
 )
 WHERE sort IS NOT NULL
 """
@@ -266,13 +261,6 @@ WHERE h.rank BETWEEN $first AND $last AND h.sort <> 'sync'
 ORDER BY h.start_ns
 """
 
-_OPERATORS = """
-SELECT rank, (hash(pid, tid) >> 1)::BIGINT AS chain, start_ns, end_ns
-FROM host_ops
-WHERE rank BETWEEN $first AND $last AND kind = 'op' AND coalesce(depth, 0) = 0
-ORDER BY start_ns
-"""
-
 _STEPS = """
 SELECT
     rank, step, start_ns, end_ns, coalesce(device_start_ns, {none}) AS device_start_ns,
@@ -303,7 +291,6 @@ class RankRows:
     recorded: Columns
     holds: Columns
     """What kept a thread from launching; sort: a place in HOLDS."""
-    operators: Columns
     steps: Columns
 
 
@@ -399,8 +386,7 @@ class Tables:
             "gpu": (_GPU_OPS, has_gpu), "pageable": (self._pageable, has_gpu),
             "calls": (_HOST_CALLS, has_gpu), "cpu": (_CPU_OPS, not has_gpu),
             "collectives": (_COLLECTIVES, True), "recorded": (_RECORDED, has_gpu),
-            "holds": (_HELD, self._has_holds), "operators": (_OPERATORS, True),
-            "steps": (_STEPS, True),
+            "holds": (_HELD, self._has_holds), "steps": (_STEPS, True),
         }  # fmt: skip
         read = {}
         for name, (query, is_wanted) in wanted.items():

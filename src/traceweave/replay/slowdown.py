@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,8 +44,7 @@ class Places:
     stage: Ints
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One slowdown."""
 
     scope: str

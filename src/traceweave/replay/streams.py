@@ -77,36 +77,26 @@ class Streams:
         place = positions(self.gpu["stream"][begins[self.by_size]], number)
         return np.where((place >= 0) & (number >= 0), np.append(self.by_size, -1)[place], -1)
 
-    def last_before(self, stream: int, at: Ints) -> Ints:
-        """Return the last op of a stream that was launched before each moment, -1 for none."""
-        begin, end = self.ranges[stream]
-        found = begin + np.searchsorted(self.called[begin:end], at, side="left") - 1
-        return np.where((found >= begin) & (self.called[found] > NONE), found, -1)
-
-    def first_after(self, stream: int, at: Ints) -> Ints:
-        """Return the first op of a stream that was launched at each moment or later, or -1."""
-        begin, end = self.ranges[stream]
-        found = begin + np.searchsorted(self.called[begin:end], at, side="left")
-        return np.where(found < end, found, -1)
-
-    def pick(self, stream: Ints, at: Ints, after: bool) -> Ints:
-        """Return `first_after` or `last_before` for moments each of its own stream, -1: none."""
-        found = np.full(len(at), -1, np.int64)
+    def pick(self, stream: Ints | int, at: Ints, after: bool = False) -> Ints:
+        """Return the last op of a stream that was launched before each moment, or the first that
+        was `after` it or then, -1 for none; of one stream, or each of its own."""
+        found, stream = np.full(len(at), -1, np.int64), np.broadcast_to(stream, len(at))
         for one in np.unique(stream[stream >= 0]).tolist():
-            mine = stream == one
-            found[mine] = (self.first_after if after else self.last_before)(one, at[mine])
+            (begin, end), mine = self.ranges[one], stream == one
+            place = np.searchsorted(self.called[begin:end], at[mine], "left") + begin - (not after)
+            there = (place >= begin) & (place < end) & (np.append(self.called, NONE)[place] > NONE)
+            found[mine] = np.where(there, place, -1)
         return found
 
     def last_of_all(self, at: Ints, until: Ints, but: int = -1) -> Ints:
         """Return which op, last of its stream before a moment, was launched last of those that
         ended `until` then; of all streams but one; -1: none."""
-        best, called = np.full(len(at), -1, np.int64), np.full(len(at), NONE)
+        best, called = np.full(len(at), -1, np.int64), np.append(self.called, NONE)
         for stream in range(len(self.ranges)):
             if stream != but:
-                op = self.last_before(stream, at)
-                better = (op >= 0) & (self.gpu["end_ns"][op] <= until) & (self.called[op] > called)
+                op = self.pick(stream, at)
+                better = (called[op] > called[best]) & (self.gpu["end_ns"][op] <= until)
                 best = np.where(better, op, best)
-                called = np.where(better, self.called[op], called)
         return best
 
 
@@ -144,7 +134,7 @@ def told_waits(
         found[name][known] for name in ("stream", "source", "call", "marked")
     )
     target = streams.pick(stream, calls["start_ns"][call], after=True)
-    source = streams.pick(source, calls["start_ns"][marked], after=False)
+    source = streams.pick(source, calls["start_ns"][marked])
     recorded = np.stack([source, target])[:, (source >= 0) & (target >= 0)]
     told = each_once(recorded, _ordered(calls, call, streams))
     fits = in_time(told, streams.gpu, tolerance)
@@ -172,11 +162,11 @@ def _ordered(calls: Columns, covered: Ints, streams: Streams) -> Ints:
     again = (following[1:] == following[:-1]) & (chain[waits[1:]] == chain[waits[:-1]])
     next_op = np.where(following >= 0, launched[following], -1)
     for_side = np.append(~again, True) & (next_op >= 0) & (streams.of_op[next_op] != main)
-    source = streams.last_before(main, at[waits[for_side]])
+    source = streams.pick(main, at[waits[for_side]])
     to_side = np.stack([source, next_op[for_side]])[:, source >= 0]
     # the main stream waits for what was last launched on a side stream
     at = at[waits[~for_side & (calls["sort"][waits] == Call.WAIT)]]
-    target = streams.first_after(main, at)
+    target = streams.pick(main, at, after=True)
     at, target = at[target >= 0], target[target >= 0]
     source = streams.last_of_all(at, gpu["start_ns"][target], but=main)
     return each_once(to_side, np.stack([source, target])[:, source >= 0])
