@@ -8,7 +8,7 @@
 -- param: poor_overlap DOUBLE = 0.5 | overlap is poor if compute hides less than this share of the transfers that could overlap with it
 -- param: min_share
 SELECT
-    format('{} hides {} of the {} that could overlap', s.each_unit, tw_percent(e.hidden_share),
+    format('{} hides {} of the {} that could overlap', s.each_unit, h.much,
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'transfers ' || e.hideable_use AS shows,
@@ -21,9 +21,9 @@ SELECT
     CASE
         WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN
             format('Compute hides {} of the transfers that could overlap with it. At most {} more per {} could be hidden',
-                tw_percent(e.hidden_share), tw_time(e.hideable_ns), s.unit)
+                h.much, tw_time(e.hideable_ns), s.unit)
         ELSE format('Compute hides {} of the communication that could overlap with it, including waiting for {}. At most {} more per {} could be hidden',
-            tw_percent(e.hidden_share), e.unseen, tw_time(e.hideable_ns), s.unit)
+            h.much, e.unseen, tw_time(e.hideable_ns), s.unit)
     END || coalesce('. ' || l.again, '. ' || w.said, '') AS evidence,
     CASE WHEN l.again IS NOT NULL THEN if(e.hideable_use = 'fsdp', 'exposed_comm', 'ddp_buckets') WHEN w.said IS NOT NULL THEN 'exposed_causes' END AS proof,
     coalesce(l.once || CASE e.hideable_use WHEN 'fsdp' THEN '. Then gather parameters a unit ahead (forward and backward prefetch)' ELSE '' END, w.advice, CASE e.hideable_use
@@ -37,4 +37,5 @@ SELECT
     END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s LEFT JOIN {{ ref('smaller_buckets') }} AS b ON TRUE LEFT JOIN {{ ref('unhidden') }} AS w ON w.scope = 'hideable'
 LEFT JOIN {{ ref('sending_less') }} AS l ON l.use = e.hideable_use
+CROSS JOIN LATERAL (SELECT CASE WHEN e.hidden_share = 0 THEN 'none' ELSE tw_percent(e.hidden_share) END AS much) AS h
 WHERE e.split > 0 AND e.hidden_share < {{ param('poor_overlap') }}
