@@ -1,6 +1,6 @@
 -- rule: unequal_stages | pipeline stages that compute for longer than the others
 -- topic: ranks and waiting
--- needs: ref('pipeline')
+-- needs: ref('longest_stage')
 -- finds: A stage of a pipeline computes longer than the mean of all stages by `unequal_stages` (10 %): with its loss, its embeddings or its layers it sets the pace, and the others wait for it. A stage is as long as on the fastest of its ranks, so that a single slow rank is none. Ranks with several stages (interleaved, by torch's ranges `PP:3F0`) are compared as wholes. Cost: with M micro-batches, the pipeline takes M - 1 times what its longest stage takes for one, and once what each stage takes; if all stages took the mean of theirs, it would take (M - 1) / M of (compute of the longest - mean) less.
 -- try: Fewer layers on the long stage; the embedding or the loss on a stage of its own, or divided over the tensor parallel group.
 -- proof: pipeline

@@ -1,6 +1,5 @@
 -- shared: late_beside | ranks that come late together, or else the one that others wait for next, behind stragglers: what it is late the wait for those hides
 -- grain: one row; none where there are no such ranks
--- needs: ref('followed_waits')
 -- param: warning_share
 -- param: straggler_chance
 -- column: ranks BIGINT[] | late_together; or one: others wait for it longer than for all the rest, stragglers apart, in more steps than by chance, and for something that it does longer; those that come first warning_share of the step (longest_ns of turns)
