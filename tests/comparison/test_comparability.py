@@ -207,6 +207,10 @@ def test_one_job_with_another_bucket_size_ran_on_another_host(
     said = "-2.8% at the median, significantly faster (mean 30.5 ms instead of 30.7 ms, -0.6%)."
     assert f"Step time: {said}" in found.words
     assert "Collectives per step and rank: 5 all_reduce instead of 8." in found.words
+    # what was wrong: ncclGroupEnd was called faster, and two kernels had one name
+    words = " ".join(found.words)
+    assert "ncclGroupEnd (-34.2%, -46.3 us, 5 instead of 8 calls)" in words
+    assert all(f"tilesize128x{tile}_stage" in words for tile in ("128x32", "64x32"))
 
 
 @nightly
@@ -254,7 +258,7 @@ def test_a_change_counts_from_the_smallest_one_on(
     [mean, _] = found.table("step").to_pylist()
     assert mean["difference_ns"] == more
     if more:
-        assert mean["welch_p"] < 0.001
+        assert mean["welch_p"] < 0.002
 
 
 @nightly
