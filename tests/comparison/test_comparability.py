@@ -191,6 +191,15 @@ def test_another_model_on_more_ranks_is_another_program(
     assert models == [("Tesla V100-PCIE-32GB", "NVIDIA A100-SXM4-80GB")]
 
 
+def test_a_step_that_does_more_arithmetic_is_said_to() -> None:
+    # what was wrong: 'nothing speaks against it', of twice the batch
+    one = replace(RUN, step_flops=570e6)
+    found = compare_facts(one, replace(RUN, step_flops=1140e6))
+    assert found.sentences[0].startswith("Comparable with care: a step of new does 2x base's")
+    more = compare_facts(one, replace(RUN, step_flops=600e6)), compare_facts(one, RUN)
+    assert [each.verdict for each in more] == ["comparable"] * 2
+
+
 @nightly
 def test_one_job_with_another_bucket_size_ran_on_another_host(
     database_of: DatabaseOf, corpus: Path
