@@ -191,6 +191,15 @@ def test_a_v100_is_not_checked_against_an_a100(
     assert code == 1
 
 
+def test_a_rule_on_parts_of_the_step_names_them(run: Connection, tmp_path: Path) -> None:
+    rule = 'compare = "budget"\ncolumn = "difference_ns"\naggregate = "max"\nmax = "10 ns"\n'
+    with run_of(gemm=440) as slower:
+        [outcome] = checked(slower, tmp_path, HEAD + rule, run).outcomes
+    # what was wrong: 'there is rank 1', or nothing
+    assert outcome.result == "crossed"
+    assert outcome.where.startswith("compute: 40 ns; ")
+
+
 def test_what_needs_a_baseline_is_skipped_without_one(run: Connection, tmp_path: Path) -> None:
     compare = HEAD.replace("'r'", "'c'").replace('"r"', '"c"')
     compare += 'compare = "kernels"\ncolumn = "item"\naggregate = "count"\nmax = 0\n'

@@ -102,9 +102,24 @@ def test_the_rank_that_changed_alone_is_named() -> None:
     assert (rows["compute"]["difference_ns"], rows["compute"]["rank"]) == (20, 2)
     assert rows["compute"]["rank_difference_ns"] == 60
     assert "compute +20 ns (rank 2 +60 ns)" in " ".join(found.words)
-    # of other ranks, or of steps that chance may have changed, none is
+    # what was wrong: none was, where another part made up for it and the step took as long
     with run_of(ranks=3) as base, run_of(ranks=3, change=longer) as new:
-        assert compare_runs(base, new).table("budget")["rank"].null_count == len(rows)
+        found = compare_runs(base, new)
+    assert (found.verdict, column(found, "budget", "part", "rank")["compute"]) == ("same", 2)
+
+
+def test_no_rank_is_named_for_a_part_that_chance_may_have_changed() -> None:
+    def once(build: Builder) -> None:
+        start = sum(SLOWER[:2]) + 400
+        build.gpu(2, (start, start + 180), step=2)
+
+    # what was wrong: rank 2, as the step is slower beyond chance, whatever made it so
+    with run_of(ranks=3) as base, run_of(SLOWER, ranks=3, change=once) as new:
+        found = compare_runs(base, new)
+    assert found.verdict == "slower"
+    rows = {row["part"]: row for row in found.table("budget").to_pylist()}
+    assert (rows["compute"]["change"], rows["compute"]["rank"]) == ("not significant", None)
+    assert "compute +20 ns," in " ".join(found.words)
 
 
 def test_any_change_counts_where_none_is_too_small() -> None:

@@ -41,6 +41,10 @@ def test_the_kineto_pair_is_compared_per_rank_and_step(
     assert (found.base.ranks, found.base.steps) == (1, (1010, 1011, 1012, 1013))
     # new steps last 82 to 167 ms: slower in every pair, and yet too unsteady for four steps
     assert found.verdict == "not significant"
+    amount = [one for one in found.comparability.facts if one.fact == "arithmetic per step"]
+    assert [(one.base, one.new, one.verdict) for one in amount] == [
+        ("345 GFLOP", "26.0 GFLOP", "with care")
+    ]
     assert found.words[2:] == ("Mean step: 77.1 ms in base, 119 ms in new.",)
     budget = found.table("budget").to_pylist()
     assert sum(row["difference_ns"] for row in budget[:-1]) == budget[-1]["difference_ns"]
@@ -90,8 +94,16 @@ def test_exposed_communication_is_waiting_and_transfer_as_breakdown_has_them(
         parts = [budget[f"exposed {part}"][f"{side}_ns"] for part in ("waiting", "transfer")]
         assert parts == pytest.approx([wait, transfer], abs=1)
         assert sum(parts) == pytest.approx(whole, abs=2)
+    # a rank that sleeps computes no more
+    amount = [one for one in found.comparability.facts if one.fact == "arithmetic per step"]
+    assert [(one.base, one.new, one.verdict) for one in amount] == [
+        ("109 MFLOP", "109 MFLOP", "comparable")
+    ]
     # the sleeping rank is waited for
     assert budget["exposed waiting"]["change"] == "longer"
+    # what was wrong: 'most changed' left out what one run alone has, which is the cause here
+    said = "Operators and ranges of the host: 1 added; most changed: slow data loader (added, +10.1"
+    assert said in " ".join(found.words)
 
     # one of four ranks was recorded: nothing tells its waiting from transfer
     reports = sorted((corpus / "nsys").glob("ddp_4gpu_*"))

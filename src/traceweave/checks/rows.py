@@ -15,7 +15,7 @@ from traceweave.words import LONG_NAME, cell, folded, percent, plural
 MOST_ROWS = 3
 """Rows that a crossed limit names."""
 
-NAMES = ("item", "kernel", "name", "op", "path")
+NAMES = ("item", "kernel", "name", "op", "path", "part", "measure", "fact", "sample")
 """Columns that hold a name."""
 
 KEYS = (*NAMES, "rule", "group_id", "cause", "rank", "ranks", "step", "evidence")

@@ -100,15 +100,17 @@ class StepTime:
 
     @property
     def verdict(self) -> str:
-        """'same' (too small to count), 'slower', 'faster', 'not significant' or 'not testable'.
+        """'same' (surely too small to count), 'slower', 'faster', 'not significant' (which is said
+        as 'cannot tell') or 'not testable'.
 
         What the run takes in all is its mean; where chance may have made that, the median decides.
         """
         change = self.shift.difference if self.at_median else self.difference_ns
-        if abs(change) < self.smallest_ns:
-            return "same"
         if not self.testable:
-            return "not testable"
+            return "same" if abs(change) < self.smallest_ns else "not testable"
+        low, high = self.interval
+        if self.equal or max(-low, high) <= self.smallest_ns:
+            return "same"
         if not (self.by_median if self.at_median else self.by_mean):
             return "not significant"
         return "slower" if change > 0 else "faster"
@@ -123,13 +125,11 @@ class StepTime:
     @property
     def undecided(self) -> str:
         """Why it cannot tell whether the step changed by enough to count; '' if it can."""
-        if self.equal or self.verdict in ("slower", "faster"):
+        if self.equal or (self.testable and self.verdict != "not significant"):
             return ""
         if not self.testable:
             return "too little was recorded to test it"
         low, high = self.interval
-        if self.verdict == "same" and max(-low, high) <= self.smallest_ns:
-            return ""
         steps = f"{self.base_steps} and {self.new_steps} steps"
         return f"the difference of {steps} is known to ±{duration((high - low) / 2)}; record more"
 
@@ -222,7 +222,7 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     """Return what the step is made of in both runs; the last row is the whole.
 
     Means over the ranks in ns add up to the last row exactly: parts are rounded together. `rank` is
-    the one that changed alone, if the step changed and one did, by `rank_difference_ns`.
+    the one that changed alone, if the part changed and one did, by `rank_difference_ns`.
     """
     causes = sorted({*base.idle, *new.idle}, key=lambda c: -_largest(c, base, new))
     columns = {
@@ -240,7 +240,9 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
     words = changes(difference, p, time.alpha, time.smallest_item_ns, ("longer", "shorter"))
     total = int(difference.sum())
     names = (*columns.values(), *causes)
-    alone = [_alone(time, base, new, *of) for of in zip(names, difference.tolist(), strict=True)]
+    alone = [
+        _alone(time, base, new, *of) for of in zip(names, difference.tolist(), words, strict=True)
+    ]
     return pa.table(
         {
             "part": [*labels, unit_of(base, new)],
@@ -258,15 +260,17 @@ def budget_table(time: StepTime, base: Side, new: Side) -> pa.Table:
 
 
 def _alone(
-    time: StepTime, base: Side, new: Side, part: str, mean_ns: int
+    time: StepTime, base: Side, new: Side, part: str, mean_ns: int, word: str
 ) -> tuple[int | None, int | None]:
     """Return the rank whose part of the step changed the way the mean did, by enough to count and
     by twice as much as any other's, and by how much, ns; nothing where the ranks are others, or
-    chance may have changed the step.
+    chance may have changed the part (`word`), whatever became of the step: two faults may make up
+    for each other.
     """
     was, now = (side.of_rank.get(part, {}) for side in (base, new))
     ranks = base.of_rank["compute_ns"].keys()
-    changed = time.verdict in ("slower", "faster")
+    # what takes the same in every step has no spread to test against, and yet is no chance
+    changed = time.testable and word not in ("same", "not significant")
     if not changed or len(ranks) < 2 or ranks != new.of_rank["compute_ns"].keys():
         return None, None
     found = {rank: now.get(rank, 0.0) - was.get(rank, 0.0) for rank in sorted(ranks)}

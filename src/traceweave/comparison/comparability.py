@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 import pyarrow as pa
 
 from traceweave.comparison.facts import Facts
-from traceweave.words import MISSING, count, duration, folded, name_ranks, percent
+from traceweave.words import MISSING, count, duration, folded, name_ranks, percent, ratio, work
 
 COMPARABLE, WITH_CARE, NOT_COMPARABLE, NOT_KNOWN = (
     "comparable", "with care", "not comparable", "not known",
@@ -275,6 +275,22 @@ def _arithmetic(base: Facts, new: Facts) -> Fact | None:
     return _if_known("arithmetic", base.arithmetic, new.arithmetic, limits)
 
 
+def _amount(base: Facts, new: Facts) -> Fact | None:
+    if not base.step_flops or not new.step_flops:
+        return None
+    was, now = base.step_flops, new.step_flops
+    texts = "arithmetic per step", work(was), work(now)
+    if min(was, now) >= MOSTLY * max(was, now):
+        return Fact(texts[0], COMPARABLE, *texts[1:])
+    return Fact(
+        texts[0],
+        WITH_CARE,
+        *texts[1:],
+        f"a step of new does {ratio(now / was)} base's arithmetic",
+        "another batch, number of passes or model: times are those of other work",
+    )
+
+
 def _messages(base: Facts, new: Facts) -> Fact | None:
     limits = "messages have the size of another type"
     return _if_known("numbers sent", base.messages, new.messages, limits)
@@ -420,6 +436,7 @@ _RULES = (
     _steps,
     _compute,
     _arithmetic,
+    _amount,
     _collectives,
     _messages,
     _matched,

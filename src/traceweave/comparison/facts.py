@@ -45,6 +45,8 @@ class Facts:
     """Calls of operators by name."""
     collectives: dict[str, float]
     """Calls by operation."""
+    step_flops: float | None = None
+    """Arithmetic of a rank in its usual step; None: no step, or no shapes, were recorded."""
     messages: tuple[str, ...] = ()
     """Types of numbers that collectives move."""
     in_part: tuple[int, ...] = ()
@@ -70,6 +72,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, of_steps: Steps) -> Facts:
     work: dict[str, dict[str, float]] = {"compute": {}, "operators": {}, "collectives": {}}
     for sort, item, amount in con.execute(query("work"), {"steps": steps}).fetchall():
         work[sort][item] = amount
+    arithmetic = ask(con, "op_work", "arithmetic", per="step").to_pydict()
     lists = {name: tuple(of) for name, of in known.items() if isinstance(of, list)}
     told: dict[str, Any] = {
         **known,
@@ -84,6 +87,7 @@ def read_facts(con: duckdb.DuckDBPyConnection, of_steps: Steps) -> Facts:
         timeline="gpu" if all(rows["gpu"].to_pylist()) else "cpu",
         steps_counted=len(kept or ()),
         steps_marked=len(kept or ()) + len(left_out),
-        arithmetic=tuple(ask(con, "op_work", "arithmetic", per="step")["dtype"].to_pylist()),
+        arithmetic=tuple(arithmetic["dtype"]),
+        step_flops=next(iter(arithmetic["step_flops"]), None),
         **told,
     )

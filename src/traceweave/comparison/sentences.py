@@ -10,7 +10,8 @@ import pyarrow as pa
 from traceweave.comparison.budget import StepTime
 from traceweave.comparison.side import Side, unit_of
 from traceweave.comparison.statistics import FEWEST, odd_ones
-from traceweave.words import count, duration, folded, number, percent, plural, shortened
+from traceweave.vocabulary import fitted
+from traceweave.words import LONG_NAME, count, duration, folded, number, percent, plural, shortened
 
 MOST_NAMED = 3
 """Parts or kernels that a sentence names."""
@@ -31,10 +32,10 @@ def sentences(
         *_doubts(time),
         *_long_steps(base, new, time),
         _parts(tables["budget"].to_pylist()),
+        _calls(tables["collectives"], unit_of(base, new)),
         _items(tables["classes"], "Kernel classes", time.smallest_item_ns),
         _items(tables["kernels"], "Kernels", time.smallest_item_ns),
         _items(tables["ops"], "Operators and ranges of the host", time.smallest_item_ns),
-        _calls(tables["collectives"], unit_of(base, new)),
     )
     return tuple(text for text in found if text)
 
@@ -144,25 +145,32 @@ def _of_rank(row: dict[str, Any]) -> str:
 
 
 def _items(table: pa.Table, kind: str, least_ns: float) -> str:
-    rows = table.to_pylist()
-    changes = [row["change"] for row in rows if abs(row["difference_ns"]) >= least_ns]
-    counts = [
-        f"{count(changes.count(word))} {word}"
-        for word in ("slower", "faster", "added", "removed")
-        if word in changes
-    ]
+    rows = [row for row in table.to_pylist() if abs(row["difference_ns"]) >= least_ns]
+    changes = [row["change"] for row in rows]
+    counts = [f"{count(changes.count(word))} {word}" for word in _CHANGED if word in changes]
     if not counts and "not testable" in changes:
         return f"{kind}: not tested, too little was recorded."
     if not counts:
-        return f"{kind}: none changed significantly." if rows else ""
-    changed = [row for row in rows if row["change"] in ("slower", "faster")]
-    named = ", ".join(
-        f"{shortened(row['item'])} ({percent(row['relative'], signed=True)}, {_change(row)})"
-        for row in changed[:MOST_NAMED]
-    )
-    parts = [", ".join(counts), f"most changed: {named}" if named else ""]
-    parts += [_of_one_run(rows, word) for word in ("added", "removed") if word in changes]
-    return f"{kind}: {'; '.join(part for part in parts if part)}."
+        return f"{kind}: none changed significantly." if len(table) else ""
+    most = [row for row in rows if row["change"] in _CHANGED][:MOST_NAMED]
+    names = fitted([row["item"] for row in most], LONG_NAME)
+    named = ", ".join(_item(row, names[row["item"]]) for row in most)
+    return f"{kind}: {', '.join(counts)}; most changed: {named}."
+
+
+_CHANGED = ("slower", "faster", "added", "removed")
+"""What a sentence says became of an item."""
+
+
+def _item(row: dict[str, Any], name: str) -> str:
+    """Name an item with its shape: how much longer it takes, and how often it is called if that
+    changed."""
+    name, word = f"{name} {shortened(row['shape'])}" if row["shape"] else name, row["change"]
+    if word in ("added", "removed"):
+        return f"{name} ({word}, {_change(row)})"
+    was, now = (number(row[f"{side}_calls"]) for side in ("base", "new"))
+    calls = f", {now} instead of {was} calls" if was != now else ""
+    return f"{name} ({percent(row['relative'], signed=True)}, {_change(row)}{calls})"
 
 
 def _calls(table: pa.Table, unit: str) -> str:
@@ -182,14 +190,6 @@ def _calls(table: pa.Table, unit: str) -> str:
     changed.sort(key=lambda one: -abs(one[2] - one[1]))
     named = ", ".join(f"{now} {op} instead of {was}" for op, was, now in changed[:MOST_NAMED])
     return f"Collectives per {unit} and rank: {named}." if named else ""
-
-
-def _of_one_run(rows: list[dict[str, Any]], word: str) -> str:
-    """Name the item that most time was added by, or removed, with its shape."""
-    of_one = (row for row in rows if row["change"] == word)
-    row = max(of_one, key=lambda row: abs(row["difference_ns"]))
-    shape = f" {shortened(row['shape'])}" if row["shape"] else ""
-    return f"most {word}: {shortened(row['item'])}{shape} ({_change(row)})"
 
 
 def _change(row: dict[str, Any]) -> str:
