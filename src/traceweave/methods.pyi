@@ -47,8 +47,8 @@ class Analyses(Generic[Frame]):
     def fixes(
         self,
         *,
-        min_share: float = 0.01,
         replay_ops: int = 1000000,
+        min_share: float = 0.01,
         straggler_factor: float = 2.0,
         straggler_chance: float = 0.1,
         per: Literal['run', 'step'] = 'run',

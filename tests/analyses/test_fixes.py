@@ -51,6 +51,13 @@ def test_the_first_n_are_replayed_together(empty_run: Connection) -> None:
     assert [f.step_ns for f in found[:2]] == [48_000, round((33 + 33 + 53) / 3 * US)]
     assert (found[2].n, found[2].alone_ns) == (None, None)
     assert found[2].note == "this run has no rank 9; it has ranks 0-2"
+    # 13.9 % are too little: what is left out is in the steps of no other either
+    _, first, other, _ = fixes(empty_run, [slow, transfer, "rank=9 times=0"], least=0.14)
+    assert (first.n, first.step_ns, other) == (
+        1,
+        48_000,
+        found[1]._replace(n=None, step_ns=None, bottleneck=None),
+    )
 
 
 RUNS = ("fixtures/ddp_gloo_straggler", "corpus/kineto/megatron_tp8")

@@ -48,8 +48,12 @@ def test_a_bound_says_so_and_what_costs_no_time_has_its_title_alone() -> None:
     )
     vain = {**ROW, "cost_ns": 0, "step_share": 0.0}
     assert block_lines(vain, "r", 80)[0] == "critical  no gain by replay: Rank 2 waits for data"
-    rounding = {**ROW, "cost_ns": 17, "step_share": 17 / 63e6, "uncertainty_ns": 7_520_000}
-    assert block_lines(rounding, "r", 80)[0] == block_lines(vain, "r", 80)[0]
+    # of a step of 10 s these are 8 ms: little, but not none
+    for cost in (17, 8_000_000):
+        little = {**ROW, "cost_ns": cost, "step_share": 0.0004, "uncertainty_ns": 9_000_000}
+        assert block_lines(little, "r", 80)[0] == (
+            "critical  hardly any gain by replay (<0.1%): Rank 2 waits for data"
+        )
 
 
 def test_lines_are_no_wider_than_the_terminal_and_names_do_not_control_it() -> None:

@@ -57,8 +57,10 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
         return ""
     share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
     most = "" if row["cost_is"] == "replayed" else "at most "
-    if not row["cost_ns"] or (not most and "<" in share):  # nanoseconds of rounding are no gain
+    if not row["cost_ns"]:
         return "no gain by replay"
+    if not most and "<" in share:  # nanoseconds of rounding, or milliseconds of a long step
+        return "hardly any gain by replay" + share
     off = row["uncertainty_ns"]
     give = doubt = ""
     if off is not None and off >= row["cost_ns"]:

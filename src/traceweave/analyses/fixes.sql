@@ -2,7 +2,6 @@
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
 -- grain: one row per fix that gains something alone or on top of those above it, the best alone first, after one for the run as it is
--- param: min_share
 -- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario, or of those that claim parts of it the one that claims most
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
@@ -23,14 +22,10 @@
 -- caveat: a fix is the whole of it: no transfer at all, no time of the hosts at all; what can be had is less. 'traceweave what-if' takes factors.
 -- caveat: what gains less than min_share alone and on top of the fixes above it, or nothing there, is left out; findings has what it gains alone.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
-WITH placed AS (
+WITH steps AS (
+    SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
     FROM {{ ref('replayed') }}
     WHERE n IS NOT NULL
-    QUALIFY n = 0 OR greatest(alone_ns, lag(step_ns) OVER (ORDER BY n) - step_ns) >= {{ param('min_share') }} * first(step_ns) OVER (ORDER BY n)
-),
-steps AS (
-    SELECT * REPLACE (row_number() OVER (ORDER BY n) - 1 AS n), lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
-    FROM placed
 )
 SELECT
     s.n,

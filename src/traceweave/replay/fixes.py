@@ -26,7 +26,7 @@ class Fix(NamedTuple):
     """
 
     n: int | None = None
-    """Its place among those that gain something on top of each other, the best alone first."""
+    """Its place among those that gain enough on top of each other, the best alone first."""
     scenario: str | None = None
     alone_ns: int | None = None
     """Gain of this scenario alone, 0 where it gains nothing; None: it was not replayed."""
@@ -40,11 +40,15 @@ class Fix(NamedTuple):
 
 
 def fixes(
-    con: duckdb.DuckDBPyConnection, scenarios: Sequence[str], limits: Sequence[str] = ()
+    con: duckdb.DuckDBPyConnection,
+    scenarios: Sequence[str],
+    limits: Sequence[str] = (),
+    least: float = 0.0,
 ) -> list[Fix]:
     """Return what the scenarios are worth, the best first; nothing for no scenario.
 
-    `limits` are scenarios that are no fix, but the most that one can gain: they have no place.
+    `limits` are scenarios that are no fix, but the most that one can gain: they have no place. Nor
+    has what gains less than the share `least` of the step, alone and on top of the others.
     Where the run cannot be replayed, one row says why.
     """
     if not scenarios and not limits:
@@ -65,7 +69,7 @@ def fixes(
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
     alone.sort(key=lambda fix: -(fix.alone_ns or 0))
     # what gains nothing alone may once what hides it is gone: who is late behind a straggler
-    first = _together(model, step, [fix for fix in alone if fix.alone_ns is not None])
+    first = _together(model, step, [fix for fix in alone if fix.alone_ns is not None], least)
     placed = {fix.scenario for fix in first}
     others += [fix for fix in alone if fix.scenario not in placed]
     rest = f"not replayed: only the {MOST_FIXES} costliest scenarios are"
@@ -93,14 +97,16 @@ def _alone(model: Model, scenario: str) -> Fix:
     return Fix(scenario=scenario, alone_ns=gain, uncertainty_ns=off, note=model.note)
 
 
-def _together(model: Model, step: int, useful: Sequence[Fix]) -> list[Fix]:
-    """Return the first n together, without those that gain nothing on top of the others."""
+def _together(model: Model, step: int, useful: Sequence[Fix], least: float) -> list[Fix]:
+    """Return the first n together, without those that gain nothing on top of the others, or less
+    than `least` there and alone."""
     found: list[Fix] = []
+    enough = least * step
     for fix in useful:
         together = "; ".join(one.scenario or "" for one in (*found, fix))
         answer = model.answer(*model.parsed(together))
         predicted = round(answer.predicted_step_ns)
-        if predicted < step:
+        if predicted < step and max(step - predicted, fix.alone_ns or 0) >= enough:
             step, n = predicted, len(found) + 1
             found.append(fix._replace(n=n, step_ns=step, bottleneck=answer.bottleneck))
     return found

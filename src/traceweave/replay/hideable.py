@@ -134,8 +134,11 @@ def _needed(graph: Graph) -> Ints:
     np.minimum.at(needed, call, np.where(since > -FAR, since, FAR))
     # messages of gloo do not follow each other on a thread
     streams = stretches(graph.nodes.rank, graph.nodes.chain) if graph.has_gpu else []
+    # it may be needed sooner than that by who waits for it itself since nobody knows when
+    unknown = call[needed[call] == FAR]
     for begin, end in streams:
         needed[begin:end] = np.minimum.accumulate(needed[begin:end][::-1])[::-1]
+    needed[unknown] = FAR
     return needed
 
 

@@ -119,6 +119,8 @@ def replayed_fixes(
     """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none, and `is_fix`.
 
     Beside it is how many operations the run has; more than the parameter `replay_ops` are too many.
+    What gains less than the share `min_share` of the step, where there is one, alone and on top of
+    others, has no n.
     """
     selected, most = scenarios(), _most(values)
     operations = _operations(selected)
@@ -130,7 +132,7 @@ def replayed_fixes(
             [row["scenario"] for row in asked if row["is_fix"] == is_fix]
             for is_fix in (True, False)
         )
-        rows = fixes(con, wanted, limits)
+        rows = fixes(con, wanted, limits, float(str(values.get("min_share", 0))))
     return {name: column([getattr(row, name) for row in rows]) for name in Fix._fields}
 
 

@@ -50,9 +50,9 @@ few AS (
 together AS (
     SELECT
         g.* EXCLUDE (cause),
-        CASE WHEN g.behind IS NULL THEN tw_subject(g.ranks, '', 'keep the others waiting together') ELSE format('Rank {} is late too, hidden by {}', g.ranks[1], tw_ranks(g.behind)) END AS title,
+        CASE WHEN g.behind IS NULL THEN tw_subject(g.ranks, '', 'keep the others waiting together') ELSE format('Rank {} is late too, hidden by {}', g.ranks[1], if(len(g.behind) > 2, 'stragglers', tw_ranks(g.behind))) END AS title,
         CASE WHEN g.behind IS NOT NULL OR starts_with(title, 'Ranks ') THEN tw_ranks(g.ranks) ELSE split_part(title, ' keep', 1) END AS who,
-        format(', most for {}{} in {} of {}. ', who, coalesce('. But for ' || tw_ranks(g.behind) || ' they wait longest for it', ': they are late together'), g.steps, tw_many(g.of_steps, (SELECT unit FROM {{ ref('mean_step') }}))) AS whom,
+        format(', most for {}{} in {} of {}. ', who, coalesce('. Apart from ' || tw_ranks(g.behind) || ', they wait longest for it', ': they are late together'), g.steps, tw_many(g.of_steps, (SELECT unit FROM {{ ref('mean_step') }}))) AS whom,
         -- one of them may be the last in all steps, for a reason of its own
         if(g.behind IS NULL, (SELECT CASE WHEN count(s.cause) = len(g.ranks) AND count(DISTINCT s.cause) = 1 THEN any_value(s.cause) END FROM {{ ref('stragglers') }} AS s WHERE list_contains(g.ranks, s.rank)), g.cause) AS cause
     FROM {{ ref('late_beside') }} AS g

@@ -25,7 +25,7 @@ counted AS (
     GROUP BY rank
 ),
 next AS (
-    SELECT c.rank, c.steps, c.of_steps, t.ranks AS behind, c.late_ns * s.ranks / s.windows AS late_ns, s.unit
+    SELECT c.rank, c.steps, c.of_steps, t.ranks AS behind, u.longest_ns, s.unit
     FROM counted AS c CROSS JOIN told AS t CROSS JOIN {{ ref('turns') }} AS u CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE c.is_most AND c.steps > 1 AND u.longest_ns >= {{ param('warning_share') }} * s.step_ns
         -- as of ranks late together: the first step tells which, in the others it is 1 of those that are no stragglers
@@ -39,5 +39,5 @@ SELECT
     CASE WHEN d.kind = 'idle' AND d.name = 'data_loading' THEN d.name WHEN d.kind IN ('kernel', 'operator') THEN 'compute' END
 FROM next AS n JOIN {{ ref('differences') }} AS d ON d.rank = n.rank
 -- a straggler may hold it up too: that is none of its doing
-WHERE 2 * d.excess_ns >= n.late_ns AND NOT EXISTS (FROM {{ ref('late_together') }})
+WHERE 2 * d.excess_ns >= n.longest_ns AND NOT EXISTS (FROM {{ ref('late_together') }})
 QUALIFY row_number() OVER (ORDER BY d.excess_ns DESC, d.kind, d.name) = 1

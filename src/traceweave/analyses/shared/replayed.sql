@@ -2,7 +2,8 @@
 -- through: replayed_fixes
 -- grain: one row per scenario of the costliest findings, the best first, after one for the run as it is; one with a note alone where nothing is replayed
 -- param: replay_ops
--- column: n BIGINT | 0: the run as it is; 1 is the scenario that alone gains most, 2 the next that gains more on top of it; NULL: any other
+-- param: min_share
+-- column: n BIGINT | 0: the run as it is; 1 is the scenario that alone gains most, 2 the next that gains more on top of it; NULL: any other, or one that gains less than min_share alone and on top of those
 -- column: scenario VARCHAR | as what-if takes it; NULL: none
 -- column: alone_ns BIGINT | what the mean step gains by it alone; NULL: it cannot be replayed
 -- column: uncertainty_ns BIGINT | by how much that may be off, as in what-if; NULL: one step does not tell
