@@ -44,37 +44,28 @@ class Gloo(Builder):
         calls = [self.host(rank, called, name, depth=depth, step=0) for rank in (0, 1)]
         self.summed({0: at, 1: at}, calls, **more)
 
-    def two_buckets(self, steps: int, longer: int = 0) -> None:
+    def two_buckets(self) -> None:
         """Two ranks alike. Two operators ask for an all-reduce each, at 8 and 23, for 6 each; they
         take 28 each on one thread, from 10 to 38 and to 66. An operator goes on 5 after the first,
-        another 10 after the second, and the step ends 12 after that begins.
-
-        In the last step the second operator takes `longer`, and all after it at once when it is
-        done."""
+        another 10 after the second, and the step ends 12 after that begins."""
         self.group(0, [0, 1], role="dp", role_source="description")
         self.ranks(2)
-        for step in range(steps):
-            late = longer if step == steps - 1 else 0
-            at = step * 200
-            second, used = (30 + late, (30 + late, 32 + late)) if late else (30, (43, 76))
-            calls: tuple[list[int], ...] = ([], [])
-            for rank in range(2):
-                ops = [
-                    self.host(rank, (at + begin, at + end), name, depth=depth, step=step)
-                    for name, begin, end, depth in (
-                        ("AccumulateGrad", 0, 15, 0), ("c10d::allreduce_", 8, 14, 1),
-                        ("AccumulateGrad", 15, second, 0), ("c10d::allreduce_", 23, 29, 1),
-                        ("aten::as_strided", used[0], used[0] + 2, 0),
-                        ("aten::as_strided", used[1], used[1] + 2, 0),
-                        ("aten::add_", used[1] + 2, used[1] + 12, 0),
-                    )
-                ]  # fmt: skip
-                calls[0].append(ops[1])
-                calls[1].append(ops[3])
-                self.step(rank, step, (at, at + used[1] + 12))
-            for own, begin in zip(calls, (at + 10, at + 38), strict=True):
-                spans = dict.fromkeys(range(2), (begin, begin + 28))
-                self.summed(spans, own, step=step, bytes_=1000)
+        calls: tuple[list[int], ...] = ([], [])
+        for rank in range(2):
+            ops = [
+                self.host(rank, (begin, end), name, depth=depth, step=0)
+                for name, begin, end, depth in (
+                    ("AccumulateGrad", 0, 15, 0), ("c10d::allreduce_", 8, 14, 1),
+                    ("AccumulateGrad", 15, 30, 0), ("c10d::allreduce_", 23, 29, 1),
+                    ("aten::as_strided", 43, 45, 0), ("aten::as_strided", 76, 78, 0),
+                    ("aten::add_", 78, 88, 0),
+                )
+            ]  # fmt: skip
+            calls[0].append(ops[1])
+            calls[1].append(ops[3])
+            self.step(rank, 0, (0, 88))
+        for own, begin in zip(calls, (10, 38), strict=True):
+            self.summed(dict.fromkeys(range(2), (begin, begin + 28)), own, step=0, bytes_=1000)
 
     def ends_late(self, late: int, idles: int = 0, factor: int = 1) -> None:
         """Rank 0 multiplies for 60 ms, `factor` times that in the first step, rank 1 for 10, and

@@ -8,7 +8,7 @@ transferred: the last of n parts is done n latencies and a whole transfer after 
 but no sooner than one part after the bucket was there.
 
 The host has less to do for fewer buckets: what asked for those that are gone does not. Where it
-transfers itself, what waited for them is woken once, and what they hold up goes with their time.
+transfers itself, what waited for them is woken once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from traceweave.arrays import Flags, Floats, Ints
 from traceweave.medians import group_medians
 from traceweave.replay.graph import Graph
 from traceweave.replay.host import covered
-from traceweave.replay.lookups import numbered, places, positions, stretches
+from traceweave.replay.lookups import positions, stretches
 from traceweave.replay.nodes import FAR, Edge, Nodes, Sort
 from traceweave.replay.rows import where
 from traceweave.replay.waits import asked, inputs, waits
@@ -42,10 +42,16 @@ SELECT step, max(begin) AS begin FROM (
 """When the last rank began the backward pass, by step, common clock."""
 
 _CALLING = """
-SELECT k.call_id, h.end_ns - h.start_ns
+SELECT
+    k.call_id,
+    least(
+        h.end_ns - h.start_ns, median(h.end_ns - h.start_ns) OVER (PARTITION BY h.rank, h.name)
+    )::BIGINT
 FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
 WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
 """
+"""What asks for them takes so long usually: if longer, its thread had no core, which others have
+then."""
 
 _LAUNCHING = """
 WITH asked AS (
@@ -125,7 +131,7 @@ def rebucketed(
                 length[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
                 gone.append(rows[mine & ~end])
                 if host:
-                    host.merge(rows[mine], rows[end], length)
+                    host.merge(rows[mine & ~end], length)
             elif buckets.bytes[first] > most:
                 parts = int(np.ceil(buckets.bytes[first] / most))
                 last_part = one + moved[end] / parts
@@ -144,33 +150,12 @@ class _Host:
         waits = graph.edges.kind == Edge.HOST_WAIT
         self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
         self._calling = calling(con, nodes)
-        self._works = np.flatnonzero((nodes.sort == Sort.COMPUTE) & (nodes.step >= 0))
-        calls = np.bincount(np.maximum(nodes.launch, 0), self._calling, len(nodes))
-        length = (nodes.length - calls)[self._works]
-        self._longer = np.maximum(length - group_medians(length, self._same()), 0)
 
-    def _same(self) -> Ints:
-        """Return a number for each operator: the same in all steps of its rank."""
-        nodes, works = self._nodes, self._works
-        rank, name = nodes.rank[works], nodes.name[works]
-        place = places(nodes.start[works], name, rank, nodes.step[works])
-        return numbered(rank, name, place)[0]
-
-    def merge(self, merged: Ints, kept: Ints, length: Ints) -> None:
+    def merge(self, gone: Ints, length: Ints) -> None:
         """Take from the lengths of operators, and from delays, what the host does for transfers
-        that are merged into the kept ones."""
-        nodes, works = self._nodes, self._works
-        gone = np.setdiff1d(merged, kept)
+        that are gone."""
         self.delay[self._target[np.isin(self._source, gone)]] = 0
-        without_calling(length, nodes, self._calling, gone)
-        for rank in np.unique(nodes.rank[kept]).tolist():
-            own = merged[nodes.rank[merged] == rank]
-            begin, end = nodes.start[own - 1].min(), nodes.ends(own).max()
-            left = length[own].sum() / max(int(nodes.length[own].sum()), 1)
-            beside = (nodes.rank[works] == rank) & (nodes.start[works] < end)
-            beside &= nodes.ends(works) > begin
-            longer = self._longer[beside] * max(1 - left, 0)
-            length[works[beside]] -= np.rint(longer).astype(np.int64)
+        without_calling(length, self._nodes, self._calling, gone)
         np.maximum(length, 0, out=length)
 
 
