@@ -14,3 +14,5 @@ SELECT
     (SELECT count(*) FROM device_ops) AS operations
 FROM {{ ref('exposed_causes') }} AS x JOIN collectives AS k USING (call_id)
 GROUP BY call_id
+-- calls of one stream may be needed at one moment: the first takes what compute there is
+ORDER BY call_id
