@@ -276,19 +276,15 @@ def _arithmetic(base: Facts, new: Facts) -> Fact | None:
 
 
 def _amount(base: Facts, new: Facts) -> Fact | None:
-    if not base.step_flops or not new.step_flops:
-        return None
     was, now = base.step_flops, new.step_flops
-    texts = "arithmetic per step", work(was), work(now)
-    if min(was, now) >= MOSTLY * max(was, now):
-        return Fact(texts[0], COMPARABLE, *texts[1:])
-    return Fact(
-        texts[0],
-        WITH_CARE,
-        *texts[1:],
-        f"a step of new does {ratio(now / was)} base's arithmetic",
-        "another batch, number of passes or model: times are those of other work",
-    )
+    if not was or not now:
+        return None
+    verdict, difference, limits = COMPARABLE, "", ""
+    if min(was, now) < MOSTLY * max(was, now):
+        verdict = WITH_CARE
+        difference = f"a step of new does {ratio(now / was)} base's arithmetic"
+        limits = "another batch, number of passes or model: times are those of other work"
+    return Fact("arithmetic per step", verdict, work(was), work(now), difference, limits)
 
 
 def _messages(base: Facts, new: Facts) -> Fact | None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from traceweave.arrays import Flags, Ints
 from traceweave.interrupts import go_on
 from traceweave.replay.host import covered
-from traceweave.replay.lookups import leads, positions
+from traceweave.replay.lookups import leads, least_behind, positions
 from traceweave.replay.rank_graph import Ordered
 from traceweave.replay.rows import (
     CATEGORY,
@@ -156,9 +156,8 @@ def _first_uses(ops: Columns, edges: Ints) -> Columns:
     """Return the first op that waited for each, or for what was behind it on its stream."""
     first = np.full(len(ops["op_id"]), len(ops["op_id"]))
     np.minimum.at(first, *edges)
-    for stream in np.unique(ops["chain"][edges[0]]).tolist():
-        back = np.flatnonzero(ops["chain"] == stream)[::-1]
-        first[back] = np.minimum.accumulate(first[back])
+    order = np.argsort(ops["chain"], kind="stable")
+    first[order] = least_behind(first[order], ops["chain"][order])
     used = np.flatnonzero(first < len(first))
     return {"op_id": ops["op_id"][used], "used_by": ops["op_id"][first[used]]}
 

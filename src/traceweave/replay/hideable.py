@@ -19,7 +19,7 @@ import pyarrow as pa
 from traceweave.arrays import Ints
 from traceweave.errors import QueryError
 from traceweave.replay.graph import Graph, graph_of
-from traceweave.replay.lookups import Union, positions, stretches
+from traceweave.replay.lookups import Union, least_behind, positions
 from traceweave.replay.nodes import FAR, Kind, Sort
 from traceweave.replay.path import critical_path
 from traceweave.replay.rank_graph import RankGraph
@@ -132,13 +132,11 @@ def _needed(graph: Graph) -> Ints:
     call, _, since = waits(graph)
     needed: Ints = np.full(len(graph.nodes), FAR)
     np.minimum.at(needed, call, np.where(since > -FAR, since, FAR))
-    # messages of gloo do not follow each other on a thread
-    streams = stretches(graph.nodes.rank, graph.nodes.chain) if graph.has_gpu else []
-    # it may be needed sooner than that by who waits for it itself since nobody knows when
-    unknown = call[needed[call] == FAR]
-    for begin, end in streams:
-        needed[begin:end] = np.minimum.accumulate(needed[begin:end][::-1])[::-1]
-    needed[unknown] = FAR
+    if graph.has_gpu:  # messages of gloo do not follow each other on a thread
+        # it may be needed sooner than that by who waits for it itself since nobody knows when
+        unknown = call[needed[call] == FAR]
+        needed = least_behind(needed, graph.nodes.rank, graph.nodes.chain)
+        needed[unknown] = FAR
     return needed
 
 

@@ -71,6 +71,14 @@ def stretches(*keys: Ints) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
+def least_behind(values: Ints, *keys: Ints) -> Ints:
+    """Return the least of each value and of those behind it in rows in a row that have its keys."""
+    found = values.copy()
+    for begin, end in stretches(*keys):
+        found[begin:end] = np.minimum.accumulate(values[begin:end][::-1])[::-1]
+    return found
+
+
 def latest(keys: Ints, at: Ints, asked: Ints, when: Ints) -> Ints:
     """Return the last row, by moment, that has the key of each asked and is no later; -1: none."""
     # of the same moment rows come before what is asked

@@ -3,6 +3,9 @@
 -- macro: tw_percentile(value, fraction) | nearest-rank percentile of a group: the smallest value that at least this fraction of the values does not exceed; always one of the values, NULLs left out, NULL if there are none
     quantile_disc(value, fraction);
 
+-- macro: tw_log_ways(of_all, chosen) | logarithm of in how many ways so many can be chosen of all
+    lgamma(of_all + 1) - lgamma(chosen + 1) - lgamma(of_all - chosen + 1);
+
 -- macro: tw_ratio(part, whole) | part / whole as DOUBLE; NULL if whole is 0 or NULL
     part / nullif(whole, 0);
 

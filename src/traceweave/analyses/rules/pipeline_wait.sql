@@ -7,7 +7,6 @@
 -- shows: waits pp
 -- param: min_share
 -- param: warning_share
--- param: unequal_stages
 WITH messages AS (
     SELECT rank, step, sum(exposed_ns) AS exposed_ns FROM {{ ref('exposed_calls') }} WHERE is_staged GROUP BY rank, step
 ),
@@ -15,7 +14,7 @@ WITH messages AS (
 uneven AS (
     SELECT coalesce(max(l.cost_ns), 0) AS uneven_ns
     FROM {{ ref('longest_stage') }} AS l CROSS JOIN {{ ref('mean_step') }} AS s
-    WHERE l.busy_ns >= (1 + {{ param('unequal_stages') }}) * l.mean_ns AND l.cost_ns >= {{ param('warning_share') }} * s.step_ns
+    WHERE l.cost_ns >= {{ param('warning_share') }} * s.step_ns
 ),
 -- that, and what they wait for a rank that idles, is told of those
 told AS (
@@ -26,7 +25,7 @@ told AS (
 schedule AS (
     SELECT
         avg(equal_ns - busy_ns) AS equal_needed_ns,
-        equal_needed_ns - least(equal_needed_ns, any_value(u.uneven_ns)) AS needed_ns,
+        greatest(equal_needed_ns - any_value(u.uneven_ns), 0) AS needed_ns,
         -- idling for another reason is no matter of the pipeline, as in an optimizer that no range tells
         avg(least(window_ns - busy_ns, coalesce(m.exposed_ns, 0))) AS lasts_ns
     FROM {{ ref('pipeline') }} AS p CROSS JOIN uneven AS u LEFT JOIN messages AS m ON m.rank = p.rank AND m.step IS NOT DISTINCT FROM p.step

@@ -5,7 +5,6 @@
 -- try: Fewer layers on the long stage; the embedding or the loss on a stage of its own, or divided over the tensor parallel group.
 -- proof: pipeline
 -- shows: waits pp
--- param: unequal_stages
 SELECT
     format('{} {} longer than the mean {}', CASE WHEN n.part = 'rank' THEN tw_subject(p.ranks, 'computes', 'compute') ELSE n.computes END, n.longer, n.part) AS title,
     p.ranks,
@@ -32,4 +31,3 @@ CROSS JOIN LATERAL (
             ELSE format('The {} stage of {} computes', place, p.stages)
         END AS computes
 ) AS n
-WHERE p.busy_ns >= (1 + {{ param('unequal_stages') }}) * p.mean_ns

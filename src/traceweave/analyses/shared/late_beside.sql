@@ -29,7 +29,7 @@ next AS (
     FROM counted AS c CROSS JOIN told AS t CROSS JOIN {{ ref('turns') }} AS u CROSS JOIN {{ ref('mean_step') }} AS s
     WHERE c.is_most AND c.steps > 1 AND u.longest_ns >= {{ param('warning_share') }} * s.step_ns
         -- as of ranks late together: the first step tells which, in the others it is 1 of those that are no stragglers
-        AND exp(lgamma(c.of_steps + 1) - lgamma(c.steps + 1) - lgamma(c.of_steps - c.steps + 1) - (c.steps - 1) * ln(s.ranks - len(t.ranks))) <= {{ param('straggler_chance') }}
+        AND exp(tw_log_ways(c.of_steps, c.steps) - (c.steps - 1) * tw_log_ways(s.ranks - len(t.ranks), 1)) <= {{ param('straggler_chance') }}
 )
 SELECT ranks, steps, of_steps, NULL AS behind, NULL AS does, NULL AS cause FROM {{ ref('late_together') }}
 UNION ALL

@@ -56,9 +56,7 @@ FROM counted AS c CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN (SELECT count(*) AS ranks FROM ranks) AS n
 CROSS JOIN LATERAL (
     -- (of_steps over steps) ways to choose the steps, each beyond the first with 1 in (ranks over late ones)
-    SELECT exp(
-        lgamma(c.of_steps + 1) - lgamma(c.steps + 1) - lgamma(c.of_steps - c.steps + 1)
-        - (c.steps - 1) * (lgamma(n.ranks + 1) - lgamma(len(c.ranks) + 1) - lgamma(n.ranks - len(c.ranks) + 1))) AS chance
+    SELECT exp(tw_log_ways(c.of_steps, c.steps) - (c.steps - 1) * tw_log_ways(n.ranks, len(c.ranks))) AS chance
 ) AS w
 WHERE len(c.ranks) > 1 AND 2 * len(c.ranks) <= n.ranks AND c.steps > 1
     AND c.late_ns >= {{ param('min_share') }} * s.step_ns * s.windows AND w.chance <= {{ param('straggler_chance') }}

@@ -1,6 +1,7 @@
--- shared: longest_stage | the stage of a pipeline that computes longest, whose pace the others keep
--- grain: one row per number of stages
+-- shared: longest_stage | the stage of a pipeline that computes longer than the others, which keep its pace
+-- grain: one row per number of stages; none where all compute about as long
 -- needs: ref('pipeline')
+-- param: unequal_stages DOUBLE = 0.1 | a pipeline is unequal if one stage computes longer than the mean of its stages by this share
 -- column: stages BIGINT | how many stages
 -- column: stage BIGINT | the longest
 -- column: ranks INTEGER[] | its ranks
@@ -35,4 +36,4 @@ SELECT
     string_agg(format('rank={} kind=compute times={:.4f}', array_to_string(ranks, ','), mean_ns / busy_ns), '; ' ORDER BY stage) AS scenario
 FROM compared
 GROUP BY stages
-HAVING max(microbatches) > 1
+HAVING max(microbatches) > 1 AND max(busy_ns) >= (1 + {{ param('unequal_stages') }}) * any_value(mean_ns)
