@@ -1,5 +1,7 @@
 """What fixing a finding is worth: by hand, and the same as what-if says of its scenario."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 from duckdb import DuckDBPyConnection as Connection
@@ -109,6 +111,17 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
     assert (alone.n, alone.scenario, alone.alone_ns) == (None, limit, 12_000)
     fix = "rank=1 kind=compute like=median"
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
+
+
+def test_nothing_is_known_to_wait_is_no_gain_of_nothing(
+    corpus: Path, database_of: DatabaseOf
+) -> None:
+    found = traceweave.open(database_of(corpus / "kineto/cpu_gloo_1of300")).findings()
+    [row] = found[found["rule"] == "communication_bound"].to_dict("records")
+    # sums run in all but 31 ms of its step, and its file has no operator that begins after one
+    assert (row["cost_is"], row["cost_ns"]) == ("at most", row["bound_ns"])
+    assert row["bound_ns"] / 1e6 == pytest.approx(178.8, abs=0.1)
+    assert row["note"].startswith("not replayed: nothing is known to wait for 100.0%")
 
 
 @nightly

@@ -13,7 +13,8 @@ from traceweave.replay.graph import NothingToReplayError
 from traceweave.replay.model import Model
 
 TOO_WEAK = 0.5
-"""Where no edge explains more than this share of the critical path, a replay says little."""
+"""Where no edge explains more than this share of the critical path, or nothing is known to wait for
+more than this share of the collectives, a replay says little."""
 
 MOST_FIXES = 10
 """Scenarios that are replayed: those of the costliest findings."""
@@ -93,6 +94,8 @@ def _alone(model: Model, scenario: str) -> Fix:
         return Fix(scenario=scenario, note=str(error))
     # what moves may be in the way of something else: that is no gain either
     gain = max(round(model.measured) - round(step), 0)
+    if not gain and model.unfollowed > TOO_WEAK:
+        return Fix(scenario=scenario, note=f"not replayed: {model.note}")
     off = None if uncertainty is None else round(uncertainty)
     return Fix(scenario=scenario, alone_ns=gain, uncertainty_ns=off, note=model.note)
 
