@@ -56,7 +56,7 @@ def measure(
             about = _asked(rule, given)
             counts = rule.aggregate == "count"
             behind = partial(_of_column, about, "" if counts else str(rule.column))
-            rows = about.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
+            rows = _aggregated(about, rule)
         if len(rows) == 1 and rows[0] == (None,):
             return Measured(None, _why_null(rule, given))
     except duckdb.Error as error:
@@ -118,6 +118,17 @@ def _counted(
         return None
     query, column = found
     return _rows_of(con, query, given), column
+
+
+def _aggregated(rows: duckdb.DuckDBPyRelation, rule: Rule) -> list[tuple[object, ...]]:
+    """Return the number of a column. Raises UsageError where it holds none."""
+    try:
+        return rows.aggregate(AGGREGATES[rule.aggregate].format(f'"{rule.column}"')).fetchall()
+    except duckdb.BinderException as error:
+        kind = dict(zip(rows.columns, rows.types, strict=True))[str(rule.column)]
+        raise UsageError(
+            f"{rule.title}: {rule.column} is {kind}, not a number: aggregate = 'count' counts rows"
+        ) from error
 
 
 def _of_column(rows: duckdb.DuckDBPyRelation, column: str) -> Behind:
