@@ -37,7 +37,8 @@ demo: $(PACKAGE)
 	@echo '  $(BIN)/traceweave query demo/run.duckdb "SELECT * FROM collective_instances LIMIT 10"'
 
 ## test: set up, run lint, types, import contracts and all tests but the nightly ones
-test: $(STAMP) lint types contracts
+test: $(STAMP)
+	$(MAKE) --no-print-directory --jobs --output-sync lint types contracts
 	$(BIN)/pytest -n auto --dist worksteal
 
 ## nightly: what `make test` leaves out: the same checks on further runs, and what takes long; PART=1/4 is a quarter of it

@@ -57,6 +57,7 @@ def test_a_rank_without_a_step_that_counts_is_unknown(corpus: Path, tmp_path: Pa
 
 
 # what was wrong: "Step 9 takes 2.45 s", of ranks that waited for one that wrote its trace
+@nightly
 def test_steps_after_a_rank_has_stopped_are_left_out(fixtures: Path, tmp_path: Path) -> None:
     """As if rank 1 had stopped before its last step, 0.5 s after which the others went on."""
 
@@ -78,6 +79,7 @@ def test_steps_after_a_rank_has_stopped_are_left_out(fixtures: Path, tmp_path: P
 
 
 # what was wrong: two thirds of that, as rank 0 was taken to wait in no step that it alone recorded
+@nightly
 def test_what_a_step_costs_is_a_mean_of_steps_that_both_ranks_recorded(
     fixtures: Path, tmp_path: Path
 ) -> None:

@@ -11,12 +11,14 @@ import pytest
 import traceweave
 from tests.analyses.builders import only
 from tests.conftest import DatabaseOf, Recorded
+from tests.marks import nightly
 from tests.rewritten import rewritten
 from traceweave.analyses import shared_rows
 
 
 # what was wrong: "Balance the work (sequence lengths, experts, shards)", of ranks that all run the
 # same on inputs of the same sizes, and wait for cores
+@nightly
 def test_the_same_work_that_takes_longer_in_turn_is_not_to_be_balanced(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
@@ -34,6 +36,7 @@ def test_the_same_work_that_takes_longer_in_turn_is_not_to_be_balanced(
 
 # what was wrong: "equal compute takes longer in turn", of ranks with 24 and 8 products by turns,
 # which are the same number in a recording without steps
+@nightly
 def test_without_steps_nothing_tells_that_calls_are_equal(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:
@@ -53,6 +56,7 @@ def test_without_steps_nothing_tells_that_calls_are_equal(
 
 
 # what was wrong: two fifths of the compute, of which nothing was known, counted as equal
+@nightly
 def test_calls_whose_inputs_are_not_recorded_are_not_known_to_be_equal(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import only
+from tests.marks import nightly
 from tests.simulated_runs import PP
 from traceweave_simulator import Config
 
@@ -26,6 +27,7 @@ def _found(run: Path, target: Path, *changes: str) -> dict[str, list[int]]:
     return {row.rule: list(row.ranks) for row in found.itertuples()}
 
 
+@nightly
 def test_inputs_that_are_longer_in_one_step_make_no_gpu_slow(
     corpus: Path, database_of: Callable[..., Path], tmp_path: Path
 ) -> None:

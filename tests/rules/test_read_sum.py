@@ -12,6 +12,7 @@ import pytest
 import traceweave
 from tests.analyses.builders import Builder, found_by, only
 from tests.conftest import DatabaseOf
+from tests.marks import nightly
 from tests.rewritten import rewritten
 
 MS = 1_000_000
@@ -77,6 +78,7 @@ def test_objects_for_one_rank_are_objects_too(
 
 
 # what was wrong: "Sum it up and read it every so many steps", of what DDP reads for itself
+@nightly
 def test_ddp_that_looks_for_unused_parameters_is_named(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:

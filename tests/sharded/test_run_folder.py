@@ -142,6 +142,7 @@ def test_ranks_that_come_later_are_added(
 
 
 # what was wrong: step 6 stayed out of rank 0, and nothing said why
+@nightly
 def test_steps_that_ranks_lacked_count_once_these_are_replaced(
     fixtures: Path, tmp_path: Path
 ) -> None:
@@ -172,6 +173,7 @@ def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
     assert added.notes == ("rank 1 replaced: 1 file taken out",)
 
 
+@nightly
 def test_dumps_that_come_later_replace_dumps_and_no_traces(fixtures: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.tw"
     name = "late_pairs_gloo"
