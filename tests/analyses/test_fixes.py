@@ -58,7 +58,7 @@ def test_the_first_n_are_replayed_together(empty_run: Connection) -> None:
     assert (first.n, first.step_ns, other) == (
         1,
         48_000,
-        found[1]._replace(n=None, step_ns=None, bottleneck=None),
+        found[1]._replace(n=None, adds_ns=None, step_ns=None, bottleneck=None),
     )
 
 
@@ -111,6 +111,21 @@ def test_a_limit_is_replayed_and_is_no_fix(empty_run: Connection) -> None:
     assert (alone.n, alone.scenario, alone.alone_ns) == (None, limit, 12_000)
     fix = "rank=1 kind=compute like=median"
     assert [f.n for f in fixes(empty_run, [fix], [limit])] == [0, 1, None]
+
+
+def test_a_finding_says_what_it_gains_once_others_are_fixed(
+    fixtures: Path, database_of: DatabaseOf
+) -> None:
+    """Ranks 3 and 1 sleep 50 and 25 ms in each step: the second is hidden by the first."""
+    run = traceweave.open(database_of(fixtures / "second_straggler_gloo"))
+    found, fixes = run.findings(), run.fixes().set_index("scenario")
+    said = found.set_index("title")["evidence"].str.contains("Once what gains more is fixed")
+    assert said[said].index.tolist() == ["Rank 1 is late too, hidden by rank 3"]
+    [second] = found[found["scenario"] == "rank=1 like=median"].to_dict("records")
+    adds = fixes.loc["rank=1 like=median", "gain_ns"] / 1e6
+    assert second["evidence"].endswith(f"Once what gains more is fixed, it gains {adds:.1f} ms")
+    assert second["cost_ns"] < 1_000
+    assert 15 < adds < 22
 
 
 def test_nothing_is_known_to_wait_is_no_gain_of_nothing(

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from traceweave.words import duration, percent
 
+HARDLY = 0.0005
+"""A share of the step below this is rounding, or chance: it is written <0.1%."""
+
 
 class Block(NamedTuple):
     """A row of `findings` in words. Who shows one adds nothing to it."""
@@ -51,6 +54,12 @@ def following(row: Mapping[str, Any]) -> tuple[str, str]:
     return ("what_if", row["scenario"]) if row["scenario"] else ("analyze", row["proof"])
 
 
+def is_worth_it(row: Mapping[str, Any]) -> bool:
+    """Whether what a row of `findings` costs is more than hardly anything; what is a bound is."""
+    replayed = row["cost_is"] == "replayed" and row["step_share"] is not None
+    return bool(row["cost_ns"]) and not (replayed and row["step_share"] < HARDLY)
+
+
 def cost_in_words(row: Mapping[str, Any]) -> str:
     """Say what a row of `findings` costs: in time, and as a share of the step."""
     if row["cost_ns"] is None:
@@ -59,7 +68,7 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
     most = "" if row["cost_is"] == "replayed" else "at most "
     if not row["cost_ns"]:
         return "no gain by replay"
-    if not most and "<" in share:  # nanoseconds of rounding, or milliseconds of a long step
+    if not is_worth_it(row):  # nanoseconds of rounding, or milliseconds of a long step
         return "hardly any gain by replay" + share
     off = row["uncertainty_ns"]
     give = doubt = ""

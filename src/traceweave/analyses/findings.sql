@@ -47,6 +47,7 @@ WITH costly AS (
         CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
+        CASE WHEN is_fix AND r.adds_ns > 1.1 * r.alone_ns THEN r.adds_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND is_fix THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
@@ -92,6 +93,7 @@ SELECT
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
         THEN format('. Without it{} a {} is {} shorter by replay', coalesce(' and ' || c.also, ''), coalesce(s.unit, 'step'), tw_time(c.cost_ns))
         ELSE '' END
+    || coalesce(format('. Once what gains more is fixed, it gains {}', tw_time(c.on_top_ns)), '')
     || CASE WHEN c.cost_is = 'replayed' AND NOT c.is_vain AND c.remedy_ns < 0.95 * c.cost_ns AND starts_with(c.remedy, split_part(c.scenario, ' times', 1)) THEN format('. ''{}'' alone gains {}', c.remedy, tw_time(c.remedy_ns)) ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN coalesce(c.otherwise, c.advice) ELSE c.advice END AS advice,

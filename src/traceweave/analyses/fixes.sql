@@ -23,7 +23,7 @@
 -- caveat: what gains less than min_share alone and on top of the fixes above it, or nothing there, is left out; findings has what it gains alone.
 -- caveat: runs of more than replay_ops operations are not replayed, unless that is raised.
 WITH steps AS (
-    SELECT *, lag(step_ns) OVER (ORDER BY n) AS before_ns, first(step_ns) OVER (ORDER BY n) AS measured_ns
+    SELECT *, first(step_ns) OVER (ORDER BY n) AS measured_ns
     FROM {{ ref('replayed') }}
     WHERE n IS NOT NULL
 )
@@ -35,14 +35,14 @@ SELECT
     f.title,
     s.scenario,
     s.step_ns,
-    s.before_ns - s.step_ns AS gain_ns,
+    s.adds_ns AS gain_ns,
     s.alone_ns,
     s.uncertainty_ns,
     CASE WHEN s.n > 0 THEN s.measured_ns - s.step_ns END AS together_ns,
     CASE WHEN s.n > 0 THEN (s.measured_ns - s.step_ns) / nullif(s.measured_ns, 0) END AS together_share,
     s.bottleneck,
     nullif(concat_ws('; ',
-        CASE WHEN s.n > 1 AND s.before_ns - s.step_ns > 1.1 * s.alone_ns
+        CASE WHEN s.adds_ns > 1.1 * s.alone_ns
             THEN format('once those above are made; alone it gains {}', CASE WHEN s.alone_ns = 0 THEN 'nothing' ELSE tw_time(s.alone_ns) END) END,
         s.note
     ), '') AS note

@@ -33,6 +33,8 @@ class Fix(NamedTuple):
     """Gain of this scenario alone, 0 where it gains nothing; None: it was not replayed."""
     uncertainty_ns: int | None = None
     """By how much that may be off; None: one step does not tell."""
+    adds_ns: int | None = None
+    """What it gains on top of those before it."""
     step_ns: int | None = None
     """Mean step with the first n together."""
     bottleneck: str | None = None
@@ -110,6 +112,7 @@ def _together(model: Model, step: int, useful: Sequence[Fix], least: float) -> l
         answer = model.answer(*model.parsed(together))
         predicted = round(answer.predicted_step_ns)
         if predicted < step and max(step - predicted, fix.alone_ns or 0) >= enough:
-            step, n = predicted, len(found) + 1
-            found.append(fix._replace(n=n, step_ns=step, bottleneck=answer.bottleneck))
+            placed = fix._replace(n=len(found) + 1, adds_ns=step - predicted, step_ns=predicted)
+            found.append(placed._replace(bottleneck=answer.bottleneck))
+            step = predicted
     return found

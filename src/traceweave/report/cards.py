@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from traceweave.analyses.blocks import block
+from traceweave.analyses.blocks import block, is_worth_it
 from traceweave.analyses.catalog import library
 from traceweave.report.header import by_the_day
 from traceweave.report.page import Card, Link, Section
@@ -33,7 +33,7 @@ def cards(
             finding_id(place),
             SIGNS[row["severity"]],
             block(row, run),
-            f"{by_the_day(row['step_share'], gpus)} a day" if gpus and row["cost_ns"] else "",
+            f"{by_the_day(row['step_share'], gpus)} a day" if gpus and is_worth_it(row) else "",
             tuple(_links(row, sections, timeline)),
         )
         for place, row in enumerate(findings.rows)

@@ -157,7 +157,7 @@ ways AS (
         d.shows,
         CASE WHEN coalesce(g.cause NOT IN ('other_group', 'late_end'), TRUE) THEN tw_as_others('rank=' || array_to_string(g.ranks, ','), g.cause) END AS scenario,
         g.whom || coalesce(g.does, d.why) AS whom,
-        CASE WHEN g.behind IS NOT NULL THEN format('It gains once {} no longer late. See what {} does more: rank_difference -p rank={}, gaps', tw_ranks(g.behind) || if(len(g.behind) = 1, ' is', ' are'), g.who, g.ranks[1])
+        CASE WHEN g.behind IS NOT NULL THEN format('See what {} does more: rank_difference -p rank={}, gaps', g.who, g.ranks[1])
             WHEN g.cause = 'data_loading' THEN format('More loader workers and prefetching on {}; check their storage and the size of their samples', g.who)
             ELSE format('See what {} have in common (host, storage, network, cores), and what they do more: rank_difference -p rank={}, gaps', g.who, g.ranks[1]) END AS advice
     FROM together AS g CROSS JOIN said AS d

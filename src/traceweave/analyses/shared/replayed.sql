@@ -7,6 +7,7 @@
 -- column: scenario VARCHAR | as what-if takes it; NULL: none
 -- column: alone_ns BIGINT | what the mean step gains by it alone; NULL: it cannot be replayed
 -- column: uncertainty_ns BIGINT | by how much that may be off, as in what-if; NULL: one step does not tell
+-- column: adds_ns BIGINT | what it gains on top of those before it; NULL where it has no place
 -- column: step_ns BIGINT | mean step with the first n together
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
 -- column: note VARCHAR | how far to trust it, or why it is not replayed
