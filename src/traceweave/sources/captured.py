@@ -14,9 +14,9 @@ import duckdb
 import orjson
 
 from traceweave.errors import InputError
-from traceweave.sources.batches import insert_all
 from traceweave.sources.model import Loaded, Process, Report, Trace
 from traceweave.sources.values import LATEST_NS, MOST_RANK, listed, mapping, text, whole, wholes
+from traceweave.store.rows import insert_rows
 
 _FIRST = b'{"traceweave":'
 _MOST_BYTES = 64 << 20
@@ -108,7 +108,7 @@ def store_captured(
         ("base.group_roles", "roles"),
         ("base.job_settings", "settings"),
     ):
-        insert_all(con, table, [
+        insert_rows(con, table, [
             {"rank": rank, "source_id": source_id, **row}
             for rank, source_id, captured in of_sources
             for row in getattr(captured, part)
