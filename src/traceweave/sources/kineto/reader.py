@@ -63,6 +63,16 @@ _EXACT = _reading_script(
 )
 
 
+_KINDS = """
+CREATE OR REPLACE TEMP TABLE event_kinds AS
+SELECT
+    source_id, pid, cat, lane, count(*) AS events, min(rowid) AS first_row,
+    bool_or(since_base_ns = 0) AS has_zero, min(since_base_ns) AS first_ns,
+    max(since_base_ns + coalesce(duration_ns, 0)) AS last_ns
+FROM new_events GROUP BY ALL
+"""
+
+
 @dataclass(frozen=True)
 class Reading:
     """What was read besides the rows of new_events."""
@@ -79,6 +89,11 @@ class Reading:
 def stage_events(con: duckdb.DuckDBPyConnection) -> None:
     """Create the empty staging tables, and those of what the categories of events stand for."""
     con.execute(script(__package__, "staging.sql"))
+
+
+def count_events(con: duckdb.DuckDBPyConnection) -> None:
+    """List what kinds of events there are, which are few, in the temporary table `event_kinds`."""
+    con.execute(_KINDS)
 
 
 def read_events(

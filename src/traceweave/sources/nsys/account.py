@@ -59,7 +59,7 @@ _GRAPHS = (
 )
 _UNRECORDED_GRAPHS = (
     "CUDA graphs not recorded",
-    f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
+    f"new_host_ops JOIN host_names USING (kind, name) WHERE {names('launching', 'name')} = 'graph'",
     "CUDA graphs were launched but their GPU work has no rows; record with --cuda-graph-trace=node",
 )
 _WITHOUT_BYTES = (
