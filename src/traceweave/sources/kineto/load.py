@@ -38,7 +38,8 @@ _MESSAGES = (
     "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
 )
 _ON_HOSTS = (
-    "SELECT 1 FROM host_names WHERE (kind, part) IN (('annotation', 'host'), ('op', 'operator'))"
+    "SELECT 1 FROM host_names"
+    " WHERE (kind, part) IN (('annotation', 'host'), ('op', 'operator')) LIMIT 1"
 )
 _MAY_BE_HALVES = "SELECT 1 FROM classified WHERE contains(name, 'internode_ll::') LIMIT 1"
 _COLLECTIVES = (

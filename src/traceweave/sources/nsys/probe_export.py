@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from traceweave.sources.model import Process, Trace
-from traceweave.sources.nsys.clock import SessionClock, read_clock
+from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.event_tables import (
     GRAPH_TRACE,
     KERNELS,
@@ -36,10 +36,10 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
     Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
     with open_export(path, None if trust_packed else bomb_bytes(path)) as export:
-        clock = read_clock(export)
+        base_ns, notes = read_clock(export)
         candidates = find_candidates(export)
         ranks, contradictions = find_ranks(export, candidates)
-        first, last = _span(export, clock)
+        first, last = _span(export, base_ns)
         return Trace(
             path=path,
             format="nsys",
@@ -52,7 +52,7 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
             first_ns=first,
             last_ns=last,
             versions=_versions(export),
-            notes=(*clock.notes, *contradictions, *_notes(export, candidates)),
+            notes=(*notes, *contradictions, *_notes(export, candidates)),
         )
 
 
@@ -111,7 +111,7 @@ def _gpu_name(export: Export, candidate: Candidate, device: int | None) -> str |
     return str(names.pop()) if len(names) == 1 else None
 
 
-def _span(export: Export, clock: SessionClock) -> tuple[int | None, int | None]:
+def _span(export: Export, base_ns: int) -> tuple[int | None, int | None]:
     """Return the first and last time of the main event tables, UTC ns."""
     first: list[int] = []
     last: list[int] = []
@@ -122,8 +122,8 @@ def _span(export: Export, clock: SessionClock) -> tuple[int | None, int | None]:
             first += [r[0] for r in rows if isinstance(r[0], int)]
             last += [r[1] for r in rows if isinstance(r[1], int)]
     return (
-        min(first) + clock.base_ns if first else None,
-        max(last) + clock.base_ns if last else None,
+        min(first) + base_ns if first else None,
+        max(last) + base_ns if last else None,
     )
 
 
