@@ -14,8 +14,10 @@ from traceweave.sources.nsys.event_tables import (
     MEMCPY,
     MPI,
     NVTX,
+    NVTX_RANGES,
     OS_CALLS,
     RUNTIME,
+    USABLE,
 )
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.open_export import open_export
@@ -112,13 +114,15 @@ def _gpu_name(export: Export, candidate: Candidate, device: int | None) -> str |
 
 
 def _span(export: Export, base_ns: int) -> tuple[int | None, int | None]:
-    """Return the first and last time of the main event tables, UTC ns."""
+    """Return the first and last time of the main event tables that can be used, UTC ns."""
     first: list[int] = []
     last: list[int] = []
     for table in (KERNELS, MEMCPY, GRAPH_TRACE, RUNTIME, NVTX, OS_CALLS, *MPI):
         if export.has(table.name, "start", "end"):
-            ranges = " WHERE eventType IN (59, 60)" if table is NVTX else ""
-            rows = export.rows(f'SELECT min(start), max("end") FROM {table.name}{ranges}')
+            ranges = f" AND eventType IN ({NVTX_RANGES})" if table is NVTX else ""
+            rows = export.rows(
+                f'SELECT min(start), max("end") FROM {table.name} WHERE {USABLE}{ranges}'
+            )
             first += [r[0] for r in rows if isinstance(r[0], int)]
             last += [r[1] for r in rows if isinstance(r[1], int)]
     return (
