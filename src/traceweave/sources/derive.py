@@ -11,7 +11,7 @@ from functools import partial
 
 import duckdb
 
-from traceweave.sources.classify import classify, reclassify
+from traceweave.sources.classify import classify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
 from traceweave.store.rows import insert_rows
@@ -41,7 +41,6 @@ def link(con: duckdb.DuckDBPyConnection) -> None:
         con.execute(_script("link.sql"))
     con.execute(_script("overruns.sql"))
     classify(con)
-    reclassify(con)
 
 
 def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
