@@ -16,7 +16,7 @@ import pytest
 import traceweave
 from tests.clocks.injecting import BASE, TIMES, _ns, _us
 from tests.marks import nightly
-from traceweave.sources.captured import Captured, parse_captured
+from traceweave.sources.captured import parse_captured
 
 RUN = Path(__file__).parents[1] / "fixtures" / "captured_gloo"
 PROBES = re.compile(rb'"probes":(\[\{.*?\}\])')
@@ -199,4 +199,4 @@ def test_a_run_folder_has_the_same_clocks(probed: pd.DataFrame, tmp_path: Path) 
     ],
 )  # fmt: skip
 def test_damaged_metadata_says_nothing(value: object) -> None:
-    assert parse_captured(value) == Captured()
+    assert not any(parse_captured(value).values())

@@ -13,7 +13,7 @@ import traceweave
 from tests.marks import nightly
 from tests.rewritten import unlisted
 from traceweave.capturing.recorders import as_json
-from traceweave.sources.captured import Captured, parse_captured
+from traceweave.sources.captured import parse_captured
 
 
 def _told(folder: Path, target: Path, told: dict[int, dict[str, Any]]) -> traceweave.Run[pa.Table]:
@@ -173,4 +173,4 @@ def test_a_damaged_sidecar_fails_alone(fixtures: Path, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_damaged_metadata_says_nothing(value: object) -> None:
-    assert parse_captured(value) == Captured()
+    assert not any(parse_captured(value).values())

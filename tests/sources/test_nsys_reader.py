@@ -11,7 +11,7 @@ from tests.marks import first_at_once, nightly
 from tests.sources.nsys_export import nvtx, write_export
 from traceweave import ingest
 from traceweave.errors import InputError
-from traceweave.sources import unpack
+from traceweave.sources import nsys, unpack
 from traceweave.sources.nsys import sqlite_reader
 from traceweave.sources.nsys.event_tables import NVTX, TABLES
 from traceweave.sources.nsys.export import Export
@@ -106,3 +106,13 @@ def test_an_export_that_unpacks_to_too_much_is_read_if_it_is_trusted(
         ingest(packed, tmp_path / "run.duckdb")
     result = ingest(packed, tmp_path / "run.duckdb", trust_packed=True)
     assert [(s.events_read, s.status) for s in result.sources] == [(20_000, "ok")]
+
+
+def test_an_export_lasts_as_long_as_what_of_it_can_be_used(tmp_path: Path) -> None:
+    ranges = [
+        nvtx(11, 10, 20, "a text import's", eventType=70),
+        nvtx(11, 30, None, "open", eventType=71),
+        nvtx(11, 40, 2**62 + 5, "damaged"),
+    ]
+    trace = nsys.probe(write_export(tmp_path / "e.sqlite", epoch=1000, NVTX_EVENTS=ranges))
+    assert (trace.first_ns, trace.last_ns) == (1010, 1020)

@@ -98,7 +98,7 @@ def test_what_a_job_has_once_tells_runs_apart(
     write(tmp_path / "a.json", (0, 2), rank=0, pid=1, **one)
     write(tmp_path / "b.json", (0, 2), rank=1, pid=2, **other)
     if reason is None:
-        assert len(look(tmp_path).runs) == 1
+        assert len(look(tmp_path).sources) == 2
     else:
         with pytest.raises(InputError, match=re.escape(f"2 runs lie here ({reason})")):
             look(tmp_path)

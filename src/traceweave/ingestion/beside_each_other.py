@@ -18,11 +18,12 @@ _RECORDED = """recorded AS (
 # the first collective of the first step, if ranks wait in it longer than another step takes, and
 # began to work as far apart: what a rank is then recorded to do is no late start, nor what it makes
 # the others wait for as long in a later step
-_LATE_START = """
-INSERT INTO base.doubts BY NAME
+_MAY_BE_LATE = """
+CREATE OR REPLACE TEMP TABLE late_steps AS
 WITH firsts AS (
-    SELECT min(step) AS step, count(DISTINCT step) AS different
+    SELECT min(step) AS step
     FROM (SELECT rank, arg_min(step, start_local_ns) AS step FROM base.steps GROUP BY rank)
+    HAVING count(DISTINCT step) = 1
 ),
 lengths AS (
     SELECT step, max(coalesce(device_end_local_ns - device_start_local_ns, duration_ns)) AS ns
@@ -32,14 +33,20 @@ usual AS (
     SELECT median(ns) AS ns
     FROM lengths WHERE step NOT IN (SELECT step FROM firsts)
     HAVING count(*) >= 2
-),
-begun AS (
+)
+SELECT s.rank, s.source_id, s.step, u.ns AS usual_ns
+FROM base.steps AS s JOIN firsts USING (step) JOIN lengths AS l USING (step) CROSS JOIN usual AS u
+WHERE l.ns > 2 * u.ns
+"""
+_LATE_START = """
+INSERT INTO base.doubts BY NAME
+WITH begun AS (
     SELECT max(at_ns) - min(at_ns) AS ns
     FROM (
         SELECT min(aligned_ns(s.at_ns, c.offset_ns, c.drift_ppm, c.reference_local_ns)) AS at_ns
         FROM (
             SELECT rank, coalesce(device_start_local_ns, start_local_ns) AS at_ns
-            FROM base.steps SEMI JOIN firsts USING (step)
+            FROM base.steps SEMI JOIN late_steps USING (step)
         ) AS s
         JOIN clock_spans AS c
             ON c.rank = s.rank AND s.at_ns >= c.from_local_ns AND s.at_ns < c.until_local_ns
@@ -50,25 +57,22 @@ waited AS (
     SELECT least(w.ns, b.ns) AS ns
     FROM (
         SELECT arrival_skew_ns AS ns, last_rank
-        FROM collective_instances SEMI JOIN firsts USING (step)
+        FROM collective_instances SEMI JOIN late_steps USING (step)
         WHERE ranks_seen > 1 AND op <> 'send_recv' AND arrival_skew_ns IS NOT NULL
         ORDER BY first_start_ns, collective_id
         LIMIT 1
     ) AS w CROSS JOIN begun AS b
     WHERE NOT EXISTS (
         SELECT 1 FROM collective_instances AS i
-        WHERE i.step > (SELECT max(step) FROM firsts) AND i.op <> 'send_recv'
+        WHERE i.step > (SELECT max(step) FROM late_steps) AND i.op <> 'send_recv'
             AND i.last_rank = w.last_rank AND 2 * i.arrival_skew_ns >= w.ns
     )
 )
 SELECT
     s.rank, s.source_id, s.step, 'late start' AS kind, w.ns AS count, w.ns AS total,
     TRUE AS is_unknown
-FROM base.steps AS s
-JOIN firsts AS f ON f.step = s.step AND f.different = 1
-JOIN lengths AS l ON l.step = s.step
-CROSS JOIN usual AS u CROSS JOIN waited AS w
-WHERE w.ns > u.ns AND l.ns > 2 * u.ns
+FROM late_steps AS s CROSS JOIN waited AS w
+WHERE w.ns > s.usual_ns
 """
 
 # steps that fewer ranks recorded than make the most of steps and ranks: what a mean step is of, all
@@ -183,5 +187,10 @@ def forget_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
 def doubt_beside_each_other(con: duckdb.DuckDBPyConnection) -> None:
     """Add what only a woven run shows to base.doubts."""
     # to plan these takes a sixteenth of the CPU time of a rank's ingest that has none beside it
-    for statement in _BY_KIND.values() if con.execute(_SEVERAL).fetchall() else ():
-        con.execute(statement)
+    if not con.execute(_SEVERAL).fetchall():
+        return
+    con.execute(_MAY_BE_LATE)
+    late = con.execute("SELECT 1 FROM late_steps LIMIT 1").fetchall()
+    for kind, statement in _BY_KIND.items():
+        if late or kind != "late start":
+            con.execute(statement)

@@ -5,7 +5,6 @@ beside the report of an nsys that did the recording (a format of its own).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,9 @@ import duckdb
 import orjson
 
 from traceweave.errors import InputError
-from traceweave.sources.batches import insert_all
 from traceweave.sources.model import Loaded, Process, Report, Trace
 from traceweave.sources.values import LATEST_NS, MOST_RANK, listed, mapping, text, whole, wholes
+from traceweave.store.rows import insert_rows
 
 _FIRST = b'{"traceweave":'
 _MOST_BYTES = 64 << 20
@@ -26,17 +25,10 @@ _MOST_ENTRIES = 10_000
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Captured:
-    """The part of it that traceweave uses, by columns; empty for other traces."""
+Captured = dict[str, list[Row]]
+"""The part of it that traceweave uses: rows by the table that they are for, without rank."""
 
-    host: str | None = None
-    exchanges: tuple[Row, ...] = ()
-    """Of clock probes, as base.clock_probes has them."""
-    roles: tuple[Row, ...] = ()
-    """What the job says its process groups are for, as base.group_roles has it."""
-    settings: tuple[Row, ...] = ()
-    """What a rank ran with, as base.job_settings has it."""
+PROBES, ROLES, SETTINGS = "base.clock_probes", "base.group_roles", "base.job_settings"
 
 
 def recognize(path: Path, head: bytes) -> bool:
@@ -61,7 +53,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
                 rank=whole(told.get("rank"), MOST_RANK),
                 rank_source="traceweave.capture",
                 world_size=whole(told.get("world_size"), MOST_RANK) or None,
-                host=parse_captured(told).host,
+                host=text(told.get("host")),
                 pid=whole(told.get("pid"), MOST_RANK),
             ),
         ),
@@ -77,12 +69,12 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     Its clock probes are left out: nsys counts from the start of its session, whose place on the
     clock that was probed it does not tell as exactly. Raises InputError if it is damaged.
     """
-    captured = replace(parse_captured(_read(trace.path)), exchanges=())
+    captured = {**parse_captured(_read(trace.path)), PROBES: []}
     rank = trace.processes[0].rank
     if rank is not None:
         store_captured(con, [(rank, source_id, captured)])
     report(trace.size_bytes)
-    stored = len(captured.roles) + len(captured.settings)
+    stored = sum(map(len, captured.values()))
     return Loaded(stored, stored)
 
 
@@ -99,31 +91,23 @@ def _read(path: Path) -> dict[str, Any]:
 def store_captured(
     con: duckdb.DuckDBPyConnection, told: Iterable[tuple[int, int, Captured]]
 ) -> None:
-    """Fill base.clock_probes, base.group_roles and base.job_settings with what sources told: (rank,
-    source_id, what).
-    """
-    of_sources = list(told)
-    for table, part in (
-        ("base.clock_probes", "exchanges"),
-        ("base.group_roles", "roles"),
-        ("base.job_settings", "settings"),
-    ):
-        insert_all(con, table, [
-            {"rank": rank, "source_id": source_id, **row}
-            for rank, source_id, captured in of_sources
-            for row in getattr(captured, part)
-        ])  # fmt: skip
+    """Fill the tables with what sources told: (rank, source_id, what)."""
+    rows: Captured = {PROBES: [], ROLES: [], SETTINGS: []}
+    for rank, source_id, captured in told:
+        for table, of_source in captured.items():
+            rows[table] += [{"rank": rank, "source_id": source_id, **row} for row in of_source]
+    for table, of_all in rows.items():
+        insert_rows(con, table, of_all)
 
 
 def parse_captured(value: object) -> Captured:
     """Read the value of the top level's key `traceweave`; what is damaged is left out."""
     told = mapping(value)
-    return Captured(
-        text(told.get("host")),
-        tuple(islice(_exchanges(told.get("probes")), _MOST_EXCHANGES)),
-        tuple(islice(_roles(told.get("groups")), _MOST_ENTRIES)),
-        tuple(islice(_settings(told), _MOST_ENTRIES)),
-    )
+    return {
+        PROBES: list(islice(_exchanges(told.get("probes")), _MOST_EXCHANGES)),
+        ROLES: list(islice(_roles(told.get("groups")), _MOST_ENTRIES)),
+        SETTINGS: list(islice(_settings(told), _MOST_ENTRIES)),
+    }
 
 
 def _exchanges(probes: object) -> Iterator[Row]:

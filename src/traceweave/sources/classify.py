@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
 import duckdb
 
-from traceweave.vocabulary import Spelling, spell, with_names
+from traceweave.vocabulary import spell, with_names
 
 _COPIES = {"memcpy": "copy", "memset": "memset"}
 _COPY_ENGINE = "MEMORY_COPY"
@@ -17,30 +16,6 @@ _TABLES = {"communication": "path", "kernel_families": "whole", "kernel_words": 
 """The tables of the vocabulary that tell of kernels, in the order in which they are asked, and the
 part of a name that each is matched with.
 """
-
-_COMPUTED = """
-WITH launched AS (
-    SELECT g.name, h.rank, h.tid, h.start_local_ns
-    FROM new_gpu_ops AS g
-    LEFT JOIN new_host_ops AS h ON h.op_id = g.launch_op_id
-    WHERE g.name IN (SELECT unnest($1::VARCHAR[]))
-),
-ranges AS (
-    SELECT rank, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, name
-    FROM new_host_ops WHERE kind IN ('op', 'annotation', 'nvtx')
-)
-SELECT l.name, min(r.name) AS operator
-FROM launched AS l
-ASOF LEFT JOIN ranges AS r
-    ON r.rank = l.rank AND r.tid = l.tid AND l.start_local_ns >= r.start_local_ns
-GROUP BY l.name
-HAVING bool_and((starts_with(r.name, 'aten::') AND l.start_local_ns < r.end_local_ns) IS TRUE)
-"""
-"""Kernels whose names speak of communication, each launched by an operator of ATen, none of which
-moves data between ranks: they are what the operator does."""
-
-_LIBRARIES = ("nccl", "rccl", "msccl", "nvshmem")
-"""Part of the names of all kernels of libraries that only communicate."""
 
 _told: dict[str, tuple[str, str]] = {}
 """Category and class of kernels' names. Ranks of one run have most of them in common, and a
@@ -71,49 +46,25 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def reclassify(con: duckdb.DuckDBPyConnection) -> None:
-    """Mend `classified` where names speak of communication and operators compute."""
-    named = "SELECT DISTINCT name FROM classified WHERE category = 'communication'"
-    doubtful = [name for (name,) in con.execute(named).fetchall() if _may_compute(name)]
-    if not doubtful:
-        return
-    found = con.execute(_COMPUTED, [doubtful]).fetchall()
-    words = ("kernel_families", "kernel_words")
-    by_operator = _ask(con, {name: spell(operator) for name, operator in found}, words)
-    by_name = _ask(con, {name: spell(name) for name, _ in found}, words)
-    for name, (category, class_) in by_operator.items():
-        if class_ == "other":
-            _, class_ = by_name[name]
-        con.execute(
-            "UPDATE classified SET category = $1, class = $2 WHERE name = $3",
-            [category, class_, name],
-        )
-
-
-def _may_compute(name: str) -> bool:
-    return not any(library in name.lower() for library in _LIBRARIES)
-
-
 def _ask_once(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:
     # one look at each: other threads add to it, and clear it, meanwhile
     known = {name: told for name in names if (told := _told.get(name)) is not None}
-    new = _ask(con, {name: spell(name) for name in names - known.keys()})
+    new = _ask(con, names - known.keys())
     if len(_told) + len(new) > _MOST:
         _told.clear()
     _told.update(new)
     return known | new
 
 
-def _ask(
-    con: duckdb.DuckDBPyConnection, names: dict[str, Spelling], tables: Iterable[str] = _TABLES
-) -> dict[str, tuple[str, str]]:
+def _ask(con: duckdb.DuckDBPyConnection, names: set[str]) -> dict[str, tuple[str, str]]:
     """Return category and class of kernels: each table is asked of those that none before knows."""
+    spelled = {name: spell(name) for name in names}
     told = dict.fromkeys(names, ("compute", "other"))
     left = set(names)
-    for table in tables:
+    for table, part in _TABLES.items():
         if not left:
             break
-        subjects = [getattr(names[name], _TABLES[table]) for name in left]
+        subjects = [getattr(spelled[name], part) for name in left]
         for name, class_ in con.execute(_question(table), [list(left), subjects]).fetchall():
             if class_ != "no":
                 category = "communication" if table == "communication" else "compute"

@@ -11,7 +11,7 @@ from functools import partial
 
 import duckdb
 
-from traceweave.sources.classify import classify, reclassify
+from traceweave.sources.classify import classify
 from traceweave.sources.model import Trace
 from traceweave.sources.nesting import nest_host_ops
 from traceweave.store.rows import insert_rows
@@ -19,8 +19,6 @@ from traceweave.vocabulary import script
 
 _script = partial(script, __package__)
 
-# Host ops are many, their names are few: what names mean is asked once of each.
-_NAMES = "CREATE OR REPLACE TEMP TABLE host_names AS SELECT DISTINCT kind, name FROM new_host_ops"
 _UNLINKED = (
     "SELECT 1 FROM new_gpu_ops WHERE launch_op_id IS NULL AND rank IS NOT NULL"
     " AND correlation IS NOT NULL LIMIT 1"
@@ -36,13 +34,13 @@ def stage(con: duckdb.DuckDBPyConnection) -> None:
 
 def link(con: duckdb.DuckDBPyConnection) -> None:
     """Give the staged GPU ops their launching calls, lengths that can be, and their names a
-    category and a class.
+    category and a class; list the names of host ops.
     """
+    con.execute(_script("names.sql"))
     if con.execute(_UNLINKED).fetchall():
         con.execute(_script("link.sql"))
     con.execute(_script("overruns.sql"))
     classify(con)
-    reclassify(con)
 
 
 def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
@@ -56,7 +54,6 @@ def finish(con: duckdb.DuckDBPyConnection, traces: Mapping[int, Trace]) -> None:
         " SELECT $1::VARCHAR AS format, $2::VARCHAR AS step_range",
         [format_, step_range],
     )
-    con.execute(_NAMES)
     _stage_ranks(con, traces)
     nest_host_ops(con)
     con.execute(_script("steps.sql"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from filecmp import cmp
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from traceweave.sources.formats import Format
 from traceweave.sources.model import Trace
 from traceweave.sources.nsys import export_report, is_report
 from traceweave.sources.ranks import RankRules, assign_ranks
-from traceweave.sources.runs import Run, are_distinct, choose_run, split_runs
+from traceweave.sources.runs import are_distinct, choose_run, split_runs
 from traceweave.sources.unpack import read_head
 from traceweave.words import plural
 
@@ -57,8 +57,6 @@ class Discovery:
     passed_over: tuple[PassedOver, ...] = ()
     notes: tuple[str, ...] = ()
     """What was assumed, for the user to check."""
-    runs: tuple[Run, ...] = field(default=())
-    """All runs that were told apart; one unless the user chose among several."""
 
 
 def discover(
@@ -145,7 +143,7 @@ def _settle(
     ]
     kept.sort(key=_order)
     notes += _note_copies([source.trace for source in kept])
-    return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes), tuple(runs))
+    return Discovery(tuple(kept), tuple(broken), tuple(passed_over), tuple(notes))
 
 
 def _note_copies(traces: Sequence[Trace]) -> Iterator[str]:

@@ -90,7 +90,7 @@ asking AS (
         FROM host_names
         WHERE kind = 'nvtx' AND regexp_matches(name, '^nccl(AllReduce|AllGather|ReduceScatter|Reduce|Broadcast|AllToAll)$')
     ) AS n USING (kind, name)
-    WHERE (SELECT count(*) FROM new_ranks) > 1
+    WHERE (SELECT count(*) > 1 OR max(world_size) > 1 FROM new_ranks)
         AND NOT EXISTS (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} = 'graph')
     GROUP BY h.rank
 ),

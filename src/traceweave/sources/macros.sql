@@ -9,8 +9,5 @@ CREATE OR REPLACE TEMP MACRO collective_op(text) AS coalesce({{ names('collectiv
 -- One rank sends to all others, or receives from them.
 CREATE OR REPLACE TEMP MACRO has_root(op) AS op IN ('broadcast', 'reduce', 'gather', 'scatter');
 
--- Which part of a collective a range on the host stands for: 'device', 'host', 'operator', 'issue', 'wait' or 'library'; NULL for other ranges.
-CREATE OR REPLACE TEMP MACRO collective_range(name) AS {{ names('collective_ranges', 'name') }};
-
 -- Bytes per element of an ATen or C++ type name; NULL if unknown.
 CREATE OR REPLACE TEMP MACRO dtype_bytes(dtype) AS CAST({{ names('element_types', 'lower(dtype)') }} AS INTEGER);

@@ -15,10 +15,11 @@ import duckdb
 import orjson
 
 from traceweave.sources import derive
-from traceweave.sources.batches import insert_all, transaction
+from traceweave.sources.batches import transaction
 from traceweave.sources.model import Issue, Loaded, Report, Trace
 from traceweave.sources.unpack import ByteStream, bomb_bytes, read_head
 from traceweave.sources.values import listed, mapping, text, whole
+from traceweave.store.rows import insert_rows
 
 _HEAD_BYTES = 64 * 1024
 _LINES = 50_000
@@ -107,9 +108,11 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
                     rows.append({"record": stored + len(rows), "number": number, **measured})
             stored += len(rows)
             select = "$source_id AS source_id, collective_op(name) AS op, *"
-            insert_all(con, "base.nccl_inspected", rows, select, of_source)
+            insert_rows(con, "base.nccl_inspected", rows, select, of_source)
         members = [{"number": number, **of._asdict()} for of, number in numbers.items()]
-        insert_all(con, "base.nccl_communicators", members, "$source_id AS source_id, *", of_source)
+        insert_rows(
+            con, "base.nccl_communicators", members, "$source_id AS source_id, *", of_source
+        )
     issues = [Issue(kind, n, _MEANINGS[kind], examples[kind]) for kind, n in lost.items()]
     return Loaded(stored + lost.total(), stored, issues, stream.damaged, stream.damaged is not None)
 

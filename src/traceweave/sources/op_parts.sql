@@ -6,7 +6,7 @@ INSERT INTO base.op_parts BY NAME
 WITH RECURSIVE waits AS (
     SELECT op_id, start_local_ns AS from_ns, start_local_ns + duration_ns AS until_ns
     FROM new_host_ops
-    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) IN ('wait', 'operator'))
+    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND part IN ('wait', 'operator'))
 ),
 -- an operator that asks for one and calls no other until that is over, neither ends before (the all_to_all of a layer); so does one
 -- around a range that does (FSDP's post_backward)
@@ -33,12 +33,12 @@ around AS (
 ranges AS (
     SELECT op_id, source_of(op_id) AS source_id, tid
     FROM new_host_ops
-    WHERE kind = 'annotation' AND name IN (SELECT name FROM host_names WHERE kind = 'annotation' AND collective_range(name) = 'host')
+    WHERE kind = 'annotation' AND name IN (SELECT name FROM host_names WHERE kind = 'annotation' AND part = 'host')
 ),
 issuing AS (
     SELECT DISTINCT source_of(op_id) AS source_id, tid
     FROM new_host_ops
-    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND collective_range(name) = 'issue')
+    WHERE kind = 'op' AND name IN (SELECT name FROM host_names WHERE kind = 'op' AND part = 'issue')
 ),
 inside AS (
     SELECT op_id FROM ranges ANTI JOIN issuing USING (source_id, tid)

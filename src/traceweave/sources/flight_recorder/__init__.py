@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 
 from traceweave.sources import derive
-from traceweave.sources.batches import insert_all
 from traceweave.sources.flight_recorder.dump import read_dump
 from traceweave.sources.model import Issue, Loaded, Process, Report, Trace
+from traceweave.store.rows import insert_rows
 
 _OWN_KEYS = (b"pg_config", b"pg_status", b"profiling_name")
 _KEYS = (*_OWN_KEYS, b"entries", b"version")
@@ -57,8 +57,8 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
     of = {"rank": trace.processes[0].rank, "source_id": source_id}
     columns = "$rank AS rank, $source_id AS source_id, *"
     calls = f"{columns}, collective_op(name) AS op"
-    insert_all(con, "base.flight_calls", dump.entries, calls, of)
-    insert_all(con, "base.flight_groups", dump.groups, columns, of)
+    insert_rows(con, "base.flight_calls", dump.entries, calls, of)
+    insert_rows(con, "base.flight_groups", dump.groups, columns, of)
     report(trace.size_bytes)
     unread = Issue(
         "no operation", dump.unread, "entries of a flight recorder without a name", dump.example

@@ -2,15 +2,13 @@
 -- receives, which say who the peer is. One row of communication_kernels each, instead of one for the kernel.
 -- What lies between the end of such a message and the thread's next launch of a kernel is of that kernel; a message outside of a group
 -- launches its own. A kernel is left as it is if the peer of any of its messages would stay open.
--- Input: communication_kernels, new_host_ops.
+-- Input: communication_kernels, new_host_ops, host_names.
 
 CREATE OR REPLACE TEMP TABLE communication_kernels AS
-WITH names AS (
-    SELECT DISTINCT name FROM new_host_ops WHERE kind IN ('runtime', 'driver')
-),
-launches AS (
+WITH launches AS (
     SELECT rank, op_id, tid, start_local_ns
-    FROM new_host_ops WHERE kind IN ('runtime', 'driver') AND name IN (SELECT name FROM names WHERE {{ names('launching', 'name') }} = 'kernel')
+    FROM new_host_ops
+    SEMI JOIN (FROM host_names WHERE kind IN ('runtime', 'driver') AND {{ names('launching', 'name') }} = 'kernel') AS n USING (kind, name)
 ),
 messages AS (
     SELECT

@@ -1,7 +1,7 @@
 -- What each communication kernel, and the host around its launch, say of it -> communication_kernels. What a kernel does not say
 -- itself (torch < 2.2, kernels of a group call, keys that a version copies to no kernel) is taken from the host operations around its
 -- launch: `record_param_comms` carries the same keys, the `nccl:...` annotation inside it the tensor's shape and type.
--- Input: new_gpu_ops with launch_op_id, new_host_ops, classified.
+-- Input: new_gpu_ops with launch_op_id, new_host_ops, host_names, classified.
 
 CREATE OR REPLACE TEMP MACRO collective_keys(args) AS json_transform(args, '{
     "Collective name": "VARCHAR", "In msg nelems": "VARCHAR", "Out msg nelems": "VARCHAR", "Group size": "VARCHAR", "dtype": "VARCHAR",
@@ -39,7 +39,7 @@ issuers AS (
 ),
 announcements AS (
     SELECT rank, op_id, name, tid, start_local_ns, start_local_ns + duration_ns AS end_local_ns, args
-    FROM new_host_ops WHERE kind = 'annotation' AND collective_range(name) IN ('device', 'host')
+    FROM new_host_ops SEMI JOIN (FROM host_names WHERE kind = 'annotation' AND part IN ('device', 'host')) AS n USING (kind, name)
 )
 SELECT
     k.source_id, k.rank, k.op_id, k.name, k.stream, k.start_local_ns, k.duration_ns, k.graph_node, k.launch_op_id,

@@ -1,4 +1,4 @@
--- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, only_groups (of the file's
+-- Operations of host backends such as gloo -> new_collective_calls. Input: new_host_ops, host_names, only_groups (of the file's
 -- pg_config), new_source.
 
 -- Which of its groups a call of gloo belongs to, its thread may tell once all files are there: if they are all known.
@@ -27,7 +27,8 @@ WITH gloo AS (
 ),
 sources AS (SELECT DISTINCT source_id, rank FROM gloo SEMI JOIN base.listed_groups USING (source_id)),
 issuing AS (
-    SELECT DISTINCT source_of(op_id) AS source_id, tid FROM new_host_ops WHERE kind = 'op' AND collective_range(name) = 'issue'
+    SELECT DISTINCT source_of(op_id) AS source_id, tid
+    FROM new_host_ops SEMI JOIN (FROM host_names WHERE kind = 'op' AND part = 'issue') AS n USING (kind, name)
 ),
 threads AS (SELECT s.source_id, s.rank, i.tid FROM sources AS s LEFT JOIN issuing AS i USING (source_id)),
 own AS (
@@ -119,9 +120,12 @@ WHERE s.rank IS NOT NULL;
 -- the operation itself (in shared memory, of vLLM and SGLang); its tensor comes after what tells the group.
 INSERT INTO new_collective_calls BY NAME
 WITH every AS (
-    SELECT rank, op_id, collective_range(name) AS part, tid, start_local_ns, duration_ns, args, collective_op(name) AS op
-    FROM new_host_ops
-    WHERE (kind = 'annotation' AND collective_range(name) = 'host') OR (kind = 'op' AND collective_range(name) IN ('operator', 'issue'))
+    SELECT h.rank, h.op_id, n.part, h.tid, h.start_local_ns, h.duration_ns, h.args, n.op
+    FROM new_host_ops AS h
+    JOIN (
+        SELECT *, collective_op(name) AS op FROM host_names
+        WHERE (kind = 'annotation' AND part = 'host') OR (kind = 'op' AND part IN ('operator', 'issue'))
+    ) AS n USING (kind, name)
 ),
 -- what a thread exchanges within an operator that is the operation (a monitored barrier) is part of that
 named AS (

@@ -15,7 +15,7 @@ from traceweave.sources.kineto.first_steps import leave_out_later
 from traceweave.sources.kineto.parts import merged, part_events
 from traceweave.sources.kineto.probe import describe_process, wrote_at_once
 from traceweave.sources.kineto.properties import Properties, parse_properties
-from traceweave.sources.kineto.reader import Reading, read_events, stage_events
+from traceweave.sources.kineto.reader import Reading, count_events, read_events, stage_events
 from traceweave.sources.model import (
     OP_IDS_PER_SOURCE,
     File,
@@ -38,8 +38,8 @@ _MESSAGES = (
     "SELECT 1 FROM new_host_ops WHERE name = 'record_param_comms' AND is_message(args) LIMIT 1"
 )
 _ON_HOSTS = (
-    "SELECT 1 FROM new_host_ops WHERE kind IN ('annotation', 'op')"
-    " AND collective_range(name) = CASE kind WHEN 'op' THEN 'operator' ELSE 'host' END LIMIT 1"
+    "SELECT 1 FROM host_names"
+    " WHERE (kind, part) IN (('annotation', 'host'), ('op', 'operator')) LIMIT 1"
 )
 _MAY_BE_HALVES = "SELECT 1 FROM classified WHERE contains(name, 'internode_ll::') LIMIT 1"
 _COLLECTIVES = (
@@ -52,16 +52,19 @@ _COLLECTIVES = (
 """Scripts in their order, with what has to be there for each."""
 
 _TIMES = """
-SELECT source_id FROM new_events WHERE lane IN ('span', 'mark', 'counter', 'memory')
-GROUP BY source_id
-HAVING bool_or(since_base_ns = 0)
-    OR max(since_base_ns + coalesce(duration_ns, 0)) - min(since_base_ns) > 86_400_000_000_000
-LIMIT 1
+SELECT source_id FROM event_kinds WHERE lane IN ('span', 'mark', 'counter', 'memory')
+GROUP BY source_id HAVING bool_or(has_zero) OR max(last_ns) - min(first_ns) > 86_400_000_000_000
 """
 """Whether files may have times that cannot be: no recording takes a day."""
 
-_TIMED_OPERATORS = "SELECT 1 FROM new_events WHERE pid = 'CUDA functions' LIMIT 1"
+_TIMED_OPERATORS = "SELECT 1 FROM event_kinds WHERE pid = 'CUDA functions'"
 """Whether a file is of torch.autograd.profiler, before Kineto."""
+_MENDED = {_TIMES: "unusable_times.sql", _TIMED_OPERATORS: "timed_operators.sql"}
+
+_SEEN = """
+SELECT source_id, sum(events)::BIGINT, min(first_row), list(DISTINCT lane)
+FROM event_kinds GROUP BY source_id
+"""
 _OVERLAID = """
 SELECT rank FROM new_host_ops
 WHERE kind IN ('runtime', 'driver') AND correlation IS NOT NULL
@@ -114,14 +117,13 @@ def load_together(con: duckdb.DuckDBPyConnection, files: Sequence[File]) -> list
     stage_events(con)
     read = {file.source_id: _read(con, file) for file in files}
     leave_out_later(con, {f.source_id: f.trace.beginning for f in files if f.trace.beginning})
-    if con.execute(_TIMES).fetchall():
-        con.execute(_script("unusable_times.sql"))
-    if con.execute(_TIMED_OPERATORS).fetchall():
-        con.execute(_script("timed_operators.sql"))
+    count_events(con)
+    for sign, mending in _MENDED.items():
+        if con.execute(sign).fetchall():
+            con.execute(_script(mending))
+            count_events(con)
     _part(con, read)
-    seen = con.execute(
-        "SELECT source_id, count(*), min(rowid), list(DISTINCT lane) FROM new_events GROUP BY ALL"
-    ).fetchall()
+    seen = con.execute(_SEEN).fetchall()
     events = {source_id: count for source_id, count, _, _ in seen}
     _describe_sources(con, read, {source_id: first for source_id, _, first, _ in seen})
     _sort(con, {lane for *_, lanes in seen for lane in lanes})
@@ -144,7 +146,7 @@ def _captured(read: Mapping[int, _Read]) -> Iterator[tuple[int, int, Captured]]:
     for source_id, of in read.items():
         for rank in of.trace.by_rank:
             # the top level of a merged file is that of the first process
-            if len(of.trace.processes) == 1 or rank == of.properties.rank:
+            if len(of.trace.processes) == 1 or rank == of.properties.process.rank:
                 yield rank, source_id, of.properties.captured
 
 
@@ -173,9 +175,8 @@ def _part(con: duckdb.DuckDBPyConnection, read: Mapping[int, _Read]) -> None:
     """Give the events of merged files their parts, as the probe found them."""
     for source_id in sorted(merged(con)):
         of = read[source_id]
-        parts = part_events(
-            con, source_id, of.properties.world_size, damaged=wrote_at_once(of.reading)
-        )
+        damaged = wrote_at_once(of.reading)
+        parts = part_events(con, source_id, of.properties.process, damaged=damaged)
         if len(parts) != len(of.trace.processes):
             raise InputError(
                 f"it holds the events of {len(parts)} processes, which a look at its ends did not"
@@ -198,7 +199,7 @@ def _describe_sources(
         for process in of.trace.processes or (Process(0),)
     ))  # fmt: skip
     groups = ((n, group) for n, of in read.items() for group in of.properties.groups)
-    insert_rows(con, "new_groups", ({"source_id": n, **vars(group)} for n, group in groups))
+    insert_rows(con, "new_groups", ({"source_id": n, **group} for n, group in groups))
 
 
 def _sort(con: duckdb.DuckDBPyConnection, lanes: set[str]) -> None:

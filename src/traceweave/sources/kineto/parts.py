@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import duckdb
 
 from traceweave.errors import InputError
+from traceweave.sources.model import Process
 from traceweave.sources.ranks import ORDER
 from traceweave.vocabulary import script
 from traceweave.words import folded, plural
@@ -50,17 +51,17 @@ WITH kinds AS (
 ),
 pids AS (
     SELECT
-        source_id, pid, count(*) FILTER (calls) AS calls, count(*) FILTER (ops) AS ops,
-        count(*) FILTER (on_device) AS on_device
-    FROM new_events JOIN kinds USING (cat)
+        source_id, pid, bool_or(calls) AS calls, bool_or(ops) AS ops,
+        bool_or(on_device) AS on_device
+    FROM event_kinds JOIN kinds USING (cat)
     WHERE lane IN ('span', 'mark')
     GROUP BY source_id, pid
     HAVING regexp_full_match(pid, '{_PROCESS}')
 )
 -- an accelerator's command processor writes calls beside what it runs
 SELECT
-    source_id, pid, CASE WHEN calls > 0 AND (ops > 0 OR on_device = 0) THEN 2 ELSE 1 END AS issuing
-FROM pids WHERE ops > 0 OR (calls > 0 AND on_device = 0)
+    source_id, pid, CASE WHEN calls AND (ops OR NOT on_device) THEN 2 ELSE 1 END AS issuing
+FROM pids WHERE ops OR (calls AND NOT on_device)
 QUALIFY issuing = max(issuing) OVER (PARTITION BY source_id)
     AND count(*) OVER (PARTITION BY source_id, issuing) > 1
 """
@@ -119,16 +120,6 @@ FROM new_events WHERE source_id = $source_id GROUP BY part ORDER BY part
 
 
 @dataclass(frozen=True)
-class Part:
-    """One rank's process of a merged file."""
-
-    number: int
-    pid: int | None
-    rank: int | None
-    rank_source: str | None
-
-
-@dataclass(frozen=True)
 class _Pid:
     """What a file has of one pid."""
 
@@ -156,16 +147,22 @@ class _Pid:
         match = _PREFIX.fullmatch(self.pid)
         return re.sub(r"^pid[ _:-]*", "", match["pid"]) if match else self.pid
 
+    @property
+    def number(self) -> int | None:
+        """The same as a number."""
+        return int(self.own) if re.fullmatch(r"\d{1,18}", self.own) else None
+
 
 def merged(con: duckdb.DuckDBPyConnection) -> set[int]:
-    """Return the files in `new_events` in which several processes issue work."""
+    """Return the files in `event_kinds` in which several processes issue work."""
     return {source_id for source_id, _, _ in con.execute(_OWNERS).fetchall()}
 
 
 def part_events(
-    con: duckdb.DuckDBPyConnection, source_id: int, world_size: int | None, *, damaged: bool
-) -> tuple[Part, ...]:
-    """Give every event of a file in which several processes issue work its part; return these.
+    con: duckdb.DuckDBPyConnection, source_id: int, known: Process, *, damaged: bool
+) -> tuple[Process, ...]:
+    """Give every event of a file in which several processes issue work its part; return these: what
+    is `known` of the file's process, with what tells them apart.
 
     Raises:
         InputError: nothing tells them apart, or two processes wrote into the file at once.
@@ -183,12 +180,12 @@ def part_events(
         )
     part_of = _by_label(pids) if labelled else None
     if part_of is None and _in_turns(con, source_id, owners):
-        return _parts(con, source_id, world_size, owners)
+        return _parts(con, source_id, known, owners)
     if part_of is None:
         part_of = _by_pid(con, source_id, pids, owners)
     _store(con, source_id, pids, part_of)
     first_of = {part_of[owner.pid]: owner for owner in reversed(owners)}
-    return _parts(con, source_id, world_size, [owner for _, owner in sorted(first_of.items())])
+    return _parts(con, source_id, known, [owner for _, owner in sorted(first_of.items())])
 
 
 def _processes(owners: Sequence[_Pid]) -> str:
@@ -295,27 +292,28 @@ def _store(
 def _parts(
     con: duckdb.DuckDBPyConnection,
     source_id: int,
-    world_size: int | None,
+    known: Process,
     owners: Sequence[_Pid],
-) -> tuple[Part, ...]:
+) -> tuple[Process, ...]:
+    world_size = known.world_size
     evidence = con.execute(_EVIDENCE, {"source_id": source_id, "world_size": world_size}).fetchall()
     said = [_one(ranks) for _, ranks, _ in evidence[: len(owners)]]
     devices = [_one(devices) for _, _, devices in evidence[: len(owners)]]
     numbers = list(range(len(owners)))
     whole = world_size in (None, len(owners))
     ranks, source = next(
-        (known, source)
-        for known, source in (
+        (found, source)
+        for found, source in (
             (_ranks_of_labels([owner.label for owner in owners]), "label of the process"),
             (said, "its collectives"),
             (devices if whole and {*devices} == {*numbers} else [], f"{ORDER} devices"),
             (numbers if whole else [], f"{ORDER} processes"),
             ([None] * len(owners), None),
         )
-        if known and (source is None or _are_ranks(known, world_size))
+        if found and (source is None or _are_ranks(found, world_size))
     )
     return tuple(
-        Part(n, int(owner.own) if re.fullmatch(r"\d{1,18}", owner.own) else None, rank, source)
+        replace(known, key=n, rank=rank, rank_source=source, pid=owner.number, host=None)
         for n, (owner, rank) in enumerate(zip(owners, ranks, strict=True))
     )
 
@@ -340,7 +338,7 @@ def _ranks_of_labels(labels: Sequence[str | None]) -> list[int | None]:
     return [axis["TP"] + width * axis.get("PP", 0) for axis in axes]
 
 
-def told(parts: Sequence[Part]) -> str:
+def told(parts: Sequence[Process]) -> str:
     """Return the note on a merged file."""
     pids = folded(part.pid for part in parts if part.pid is not None)
     return f"it was merged from {plural(len(parts), 'process', 'processes')} (pids {pids})"

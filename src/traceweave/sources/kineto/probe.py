@@ -11,7 +11,7 @@ import duckdb
 
 from traceweave.sources.kineto.parts import merged, part_events, told
 from traceweave.sources.kineto.properties import Properties, parse_properties
-from traceweave.sources.kineto.reader import Reading, read_events, stage_events
+from traceweave.sources.kineto.reader import Reading, count_events, read_events, stage_events
 from traceweave.sources.kineto.stream import EventStream
 from traceweave.sources.model import WALL_CLOCK_NS, Process, Trace
 from traceweave.sources.unpack import bomb_bytes
@@ -85,7 +85,7 @@ def probe(path: Path, trust_packed: bool = False, with_times: bool = True) -> Tr
             head_tells = extent.blocks == 1 and extent.pid is not None and not extent.seems_merged
             if head_tells and not with_times:
                 properties = parse_properties(stream.head, b"")
-                if properties.rank is not None:
+                if properties.process.rank is not None:
                     return _of_head(_trace(path, properties, extent, most_bytes))
     trace = _trace(path, parse_properties(stream.head, stream.tail), extent, most_bytes)
     return _told_apart(trace) if extent.seems_merged else trace
@@ -96,18 +96,12 @@ def _told_apart(trace: Trace) -> Trace:
     with duckdb.connect() as con:
         stage_events(con)
         reading = read_events(con, trace, lambda _: None)
+        count_events(con)
         if not merged(con):
             return trace
         (known,) = trace.processes
-        parts = part_events(con, 0, known.world_size, damaged=wrote_at_once(reading))
-    processes = tuple(
-        replace(
-            known, key=part.number, rank=part.rank, rank_source=part.rank_source, pid=part.pid,
-            host=None,
-        )
-        for part in parts
-    )  # fmt: skip
-    return replace(trace, processes=processes, notes=(*trace.notes, told(parts)))
+        parts = part_events(con, 0, known, damaged=wrote_at_once(reading))
+    return replace(trace, processes=parts, notes=(*trace.notes, told(parts)))
 
 
 def wrote_at_once(reading: Reading) -> bool:
@@ -140,7 +134,8 @@ def _trace(path: Path, properties: Properties, extent: _Extent, most_bytes: int 
 
 def _notes(properties: Properties, extent: _Extent) -> Iterator[str]:
     if not extent.blocks:
-        of = "" if properties.rank is None else f" of rank {properties.rank}"
+        rank = properties.process.rank
+        of = "" if rank is None else f" of rank {rank}"
         yield f"it holds no events: nothing{of} was recorded"
     elif properties.no_rank is not None:
         yield (
@@ -152,17 +147,8 @@ def _notes(properties: Properties, extent: _Extent) -> Iterator[str]:
 def describe_process(path: Path, properties: Properties, pid: int | None) -> Process:
     """Return the file's process, as its top level, its events (`pid`) or else its name tell."""
     host, named_pid = _named_host(path.name.encode("utf-8", "replace").decode(), pid)
-    return Process(
-        key=0,
-        rank=properties.rank,
-        rank_source=None if properties.rank is None else "distributedInfo",
-        world_size=properties.world_size,
-        host=properties.host or host,
-        pid=pid or named_pid,
-        gpu_names=properties.gpu_names,
-        backend=properties.backend,
-        nccl_version=properties.nccl_version,
-    )
+    told = properties.process
+    return replace(told, host=told.host or host, pid=pid or named_pid)
 
 
 @dataclass

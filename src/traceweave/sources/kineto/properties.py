@@ -7,13 +7,15 @@ older ones. It may be damaged or cut off; then what can still be recognized by i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from traceweave.sources.captured import Captured, parse_captured
 from traceweave.sources.kineto.repair import repair_event
+from traceweave.sources.model import Process
 from traceweave.sources.unpack import ZEROS
 from traceweave.sources.values import LATEST_NS, MOST_RANK, digits, listed, mapping, text
 
@@ -35,35 +37,22 @@ _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[\s*[^\]\s]')
 
 
 @dataclass(frozen=True)
-class Group:
-    """One process group as `distributedInfo.pg_config` lists it."""
-
-    name: str
-    description: str | None
-    ranks: list[int] | None
-    size: int | None
-
-
-@dataclass(frozen=True)
 class Properties:
-    """The top-level keys of a Kineto file that traceweave uses; None where the file has none."""
+    """The top-level keys of a Kineto file that traceweave uses."""
 
-    base_ns: int = 0
-    rank: int | None = None
-    no_rank: str | None = None
+    base_ns: int
+    process: Process
+    """As far as it tells."""
+    no_rank: str | None
     """What stands where the rank should and is none: '-1', '1.5', 'true'."""
-    world_size: int | None = None
-    backend: str | None = None
-    nccl_version: str | None = None
-    groups: tuple[Group, ...] = ()
-    gpu_names: tuple[tuple[int, str], ...] = ()
-    versions: tuple[tuple[str, str], ...] = ()
+    groups: tuple[dict[str, Any], ...]
+    """The process groups that distributedInfo.pg_config lists: name, description, ranks, size."""
+    versions: tuple[tuple[str, str], ...]
     """As Trace has them."""
-    host: str | None = None
-    captured: Captured = field(default_factory=Captured)
-    damaged: str | None = None
+    captured: Captured
+    damaged: str | None
     """Why some of these may be missing."""
-    more_events: bool = False
+    more_events: bool
     """Whether there may be events where none are read."""
 
 
@@ -73,25 +62,34 @@ def parse_properties(head: bytes, tail: bytes) -> Properties:
     """
     top, damaged = _top_level(head, tail)
     info = mapping(top.get("distributedInfo"))
-    host = text(top.get("host_name"))
+    captured = mapping(top.get("traceweave"))
     rank = digits(info.get("rank"), MOST_RANK)
-    nccl_version = text(info.get("nccl_version"))
-    captured = parse_captured(top.get("traceweave"))
+    process = Process(
+        key=0,
+        rank=rank,
+        rank_source=None if rank is None else "distributedInfo",
+        world_size=digits(info.get("world_size"), MOST_RANK) or None,
+        host=text(captured.get("host")) or _known(top.get("host_name"), "removed"),
+        gpu_names=_gpu_names(top.get("deviceProperties")),
+        backend=text(info.get("backend")),
+        nccl_version=_known(info.get("nccl_version"), "unknown"),
+    )
     return Properties(
         base_ns=digits(top.get("baseTimeNanoseconds"), LATEST_NS) or 0,
-        rank=rank,
+        process=process,
         no_rank=_as_written(info.get("rank")) if rank is None else None,
-        world_size=digits(info.get("world_size"), MOST_RANK) or None,
-        backend=text(info.get("backend")),
-        nccl_version=None if nccl_version == "unknown" else nccl_version,
-        groups=_groups(info.get("pg_config")),
-        gpu_names=_gpu_names(top.get("deviceProperties")),
+        groups=tuple(_groups(info.get("pg_config"))),
         versions=_versions(top),
-        host=captured.host or (None if host == "removed" else host),
-        captured=captured,
+        captured=parse_captured(captured),
         damaged=damaged,
         more_events=damaged not in (None, _SURROUNDINGS),
     )
+
+
+def _known(value: object, unknown: str) -> str | None:
+    """Return a text, but for the one that says that nothing is known."""
+    found = text(value)
+    return None if found == unknown else found
 
 
 def _top_level(head: bytes, tail: bytes) -> tuple[dict[str, Any], str | None]:
@@ -127,14 +125,13 @@ def _recognized_keys(text: bytes) -> dict[str, Any]:
     return found
 
 
-def _groups(config: object) -> tuple[Group, ...]:
-    groups = []
+def _groups(config: object) -> Iterator[dict[str, Any]]:
     for entry in map(mapping, listed(config)):
         if (name := text(entry.get("pg_name"))) is not None:
             ranks = _ranks(entry.get("ranks"))
             size = digits(entry.get("pg_size"), MOST_RANK) or (len(ranks) if ranks else None)
-            groups.append(Group(name, text(entry.get("pg_desc")), ranks, size))
-    return tuple(groups)
+            description = text(entry.get("pg_desc"))
+            yield {"name": name, "description": description, "ranks": ranks, "size": size}
 
 
 def _ranks(value: object) -> list[int] | None:

@@ -40,14 +40,14 @@ EXACT_DOUBLE_US = 8_700_000_000_000
 _INEXACT_TIME = re.compile(rb'("ts"\s*:\s*)(\d{13,}\.\d+)')
 
 
-def _reading_script(time_type: str, us: str, ns: str, max_bytes: int) -> Template:
+def _reading_script(time_type: str, us: str, ns: str) -> Template:
     """Return read.sql, which gets integer nanoseconds out of decimal microseconds of this type by
-    `us` and `ns`; what is left open are the file and its pipes.
+    `us` and `ns`; what is left open are the file, its pipes and how large its events may be.
     """
     of_time = {f"{t}_us": us.format(t) for t in ("ts", "dur")}
     of_time |= {f"{t}_ns": ns.format(t) for t in ("ts", "dur")}
-    known = {"time_type": time_type, "max_bytes": max_bytes}
-    return Template(Template(script(__package__, "read.sql")).safe_substitute(of_time, **known))
+    text = Template(script(__package__, "read.sql"))
+    return Template(text.safe_substitute(of_time, time_type=time_type))
 
 
 # Whole and fractional part apart: each is exact in a double, their sum times 1000 is not.
@@ -55,18 +55,22 @@ _FAST = _reading_script(
     "DOUBLE",
     us="{0}",
     ns="CAST(floor({0}) AS BIGINT) * 1000 + CAST(round(({0} - floor({0})) * 1000) AS BIGINT)",
-    max_bytes=MAX_FAST_EVENT_BYTES,
 )
 _EXACT = _reading_script(
     "VARCHAR",
     us="TRY_CAST({0} AS DECIMAL(20, 3))",
     ns="CAST(TRY_CAST({0} AS DECIMAL(20, 3)) * 1000 AS BIGINT)",
-    max_bytes=MAX_EVENT_BYTES,
 )
 
 
-class _InexactTimes(Exception):
-    """The file has times that a double cannot hold."""
+_KINDS = """
+CREATE OR REPLACE TEMP TABLE event_kinds AS
+SELECT
+    source_id, pid, cat, lane, count(*) AS events, min(rowid) AS first_row,
+    bool_or(since_base_ns = 0) AS has_zero, min(since_base_ns) AS first_ns,
+    max(since_base_ns + coalesce(duration_ns, 0)) AS last_ns
+FROM new_events GROUP BY ALL
+"""
 
 
 @dataclass(frozen=True)
@@ -87,20 +91,28 @@ def stage_events(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(script(__package__, "staging.sql"))
 
 
+def count_events(con: duckdb.DuckDBPyConnection) -> None:
+    """List what kinds of events there are, which are few, in the temporary table `event_kinds`."""
+    con.execute(_KINDS)
+
+
 def read_events(
     con: duckdb.DuckDBPyConnection, trace: Trace, report: Report, source_id: int = 0
 ) -> Reading:
     """Add every event of a file to the temporary table `new_events` of `con`, in file order.
 
     One of DuckDB's threads reads them, or all of them do. Most files are read at full speed; the
-    few that cannot be (absolute times with decimals, events that are not JSON) are read again with
-    care, and those that DuckDB still refuses (a key that occurs twice) are written anew.
+    few with events that are not JSON are read again with care, and those that DuckDB still refuses
+    (a key that occurs twice) are written anew.
 
     Raises:
         InputError: the file has no traceEvents array, or unpacks to more than it may.
     """
-    with suppress(_InexactTimes, *_REFUSED):
-        return _read_fast(con, trace, report, source_id)
+    threads = _threads(con) if trace.all_threads else 1
+    with suppress(*_REFUSED), trace.path.open("rb") as file:
+        stream = _stream(file, trace, report)
+        _copy(con, stream.blocks(), source_id, threads)
+        return _reading(stream, Unparsed())
     with suppress(*_REFUSED):
         return _read_with_care(con, trace, bytes, source_id)
     return _read_with_care(con, trace, rewrite_block, source_id)
@@ -114,16 +126,6 @@ def _threads(con: duckdb.DuckDBPyConnection) -> int:
     return int(con.execute("SELECT current_setting('threads')").fetchall()[0][0])
 
 
-def _read_fast(
-    con: duckdb.DuckDBPyConnection, trace: Trace, report: Report, source_id: int
-) -> Reading:
-    threads = _threads(con) if trace.all_threads else 1
-    with trace.path.open("rb") as file:
-        stream = _stream(file, trace, report)
-        _copy(con, _FAST, _refuse_inexact(stream.blocks()), source_id, threads)
-    return _reading(stream, Unparsed())
-
-
 def _read_with_care(
     con: duckdb.DuckDBPyConnection, trace: Trace, finish: Callable[[bytes], bytes], source_id: int
 ) -> Reading:
@@ -132,7 +134,7 @@ def _read_with_care(
         stream = _stream(file, trace)
         blocks = (repair_block(block, unparsed) for block in stream.blocks())
         quoted = (finish(_quote_times(block)) for block in blocks if block)
-        _copy(con, _EXACT, quoted, source_id)
+        _copy(con, quoted, source_id, careful=True)
     return _reading(stream, unparsed)
 
 
@@ -158,16 +160,20 @@ def _reading(stream: EventStream, unparsed: Unparsed) -> Reading:
 
 def _copy(
     con: duckdb.DuckDBPyConnection,
-    reading: Template,
     blocks: Iterator[bytes],
     source_id: int,
     threads: int = 1,
+    careful: bool = False,
 ) -> None:
     """Add all blocks to new_events, a stretch at a time; the next is cut while one is read."""
+    most = MAX_EVENT_BYTES if careful else MAX_FAST_EVENT_BYTES
     with transaction(con):
         for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
+            exact = careful or any(map(_has_inexact_times, stretch))
+            parts = _deal([*map(_quote_times, stretch)] if exact else stretch, threads)
+            reading = (_EXACT if exact else _FAST).substitute
             if stretch:
-                _read_parts(con, reading, source_id, _deal(stretch, threads))
+                _read_parts(con, partial(reading, source_id=source_id, max_bytes=most), parts)
 
 
 def _stretches(blocks: Iterator[bytes], stretch_bytes: int) -> Iterator[list[bytes]]:
@@ -191,7 +197,7 @@ def _deal(stretch: list[bytes], threads: int) -> list[list[bytes]]:
 
 
 def _read_parts(
-    con: duckdb.DuckDBPyConnection, reading: Template, source_id: int, parts: Sequence[list[bytes]]
+    con: duckdb.DuckDBPyConnection, reading: Callable[..., str], parts: Sequence[list[bytes]]
 ) -> None:
     """Run read.sql over pipes that threads fill, one for each part."""
     pipes = [os.pipe() for _ in parts]
@@ -204,7 +210,7 @@ def _read_parts(
         for feeder in feeders:
             feeder.start()
         listed = ", ".join(f"'/dev/fd/{readable}'" for readable, _ in pipes)
-        con.execute(reading.substitute(source_id=source_id, pipes=listed)).fetchall()
+        con.execute(reading(pipes=listed)).fetchall()
     except duckdb.Error:
         if not failures:  # else the reader only saw a feeder stop
             raise
@@ -246,13 +252,6 @@ def _write_all(writable: int, block: bytes) -> None:
 def _has_inexact_times(block: bytes) -> bool:
     first = _INEXACT_TIME.search(block, 0, 1 << 16)
     return first is not None and float(first[2]) > EXACT_DOUBLE_US
-
-
-def _refuse_inexact(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    for block in blocks:
-        if _has_inexact_times(block):
-            raise _InexactTimes
-        yield block
 
 
 def _quote_times(block: bytes) -> bytes:

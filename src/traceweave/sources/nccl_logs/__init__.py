@@ -13,11 +13,12 @@ from pathlib import Path
 import duckdb
 
 from traceweave.sources import derive
-from traceweave.sources.batches import insert_all, transaction
+from traceweave.sources.batches import transaction
 from traceweave.sources.model import Issue, Loaded, Report, Trace
 from traceweave.sources.nccl_logs.lines import LONGEST_LINE, word_end
 from traceweave.sources.nccl_logs.log import Log
 from traceweave.sources.unpack import ByteStream, bomb_bytes, read_head
+from traceweave.store.rows import insert_rows
 
 _HEAD_BYTES = 256 * 1024
 _LINES = 10_000
@@ -90,9 +91,9 @@ def load(con: duckdb.DuckDBPyConnection, trace: Trace, source_id: int, report: R
         while some := list(islice(lines, _LINES)):
             log.feed(some)
             for table, rows in (("new_calls", log.calls), ("new_choices", log.choices)):
-                insert_all(con, table, rows, select, of_source)
+                insert_rows(con, table, rows, select, of_source)
                 rows.clear()
-        insert_all(con, "base.nccl_communicators", log.communicator_rows(), select, of_source)
+        insert_rows(con, "base.nccl_communicators", log.communicator_rows(), select, of_source)
         con.execute(_STORE)
     lost = sum(log.lost.values())
     issues = [Issue(kind, n, _MEANINGS[kind], log.example) for kind, n in log.lost.items()]

@@ -18,10 +18,11 @@ _PROTOCOLS = ("LL", "LL128", "SIMPLE")
 """What numbers stand for in NCCL 2.20 to 2.23, which print no names."""
 
 _DTYPES = (
-    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64",
-    "bfloat16", "float8e4m3", "float8e5m2",
+    ("int8", 1), ("uint8", 1), ("int32", 4), ("uint32", 4), ("int64", 8), ("uint64", 8),
+    ("float16", 2), ("float32", 4), ("float64", 8), ("bfloat16", 2), ("float8e4m3", 1),
+    ("float8e5m2", 1),
 )  # fmt: skip
-_DTYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+"""ncclDataType_t by number: name, and bytes of an element."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,8 @@ def _call(match: re.Match[bytes]) -> Call | None:
     op, elements, dtype, pointer = (m.decode("ascii", "replace") for m in match.groups())
     if int(dtype) >= len(_DTYPES) or int(elements) > 2**60:
         return None
-    size = int(elements) * _DTYPE_BYTES[int(dtype)]
-    return Call(op, int(elements), _DTYPES[int(dtype)], size, pointer)
+    name, size = _DTYPES[int(dtype)]
+    return Call(op, int(elements), name, int(elements) * size, pointer)
 
 
 def _choice(match: re.Match[bytes]) -> Choice:

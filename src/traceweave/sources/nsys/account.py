@@ -59,7 +59,8 @@ _GRAPHS = (
 )
 _UNRECORDED_GRAPHS = (
     "CUDA graphs not recorded",
-    f"new_host_ops WHERE {names('launching', 'name')} = 'graph'",
+    "new_host_ops SEMI JOIN"
+    f" (FROM host_names WHERE {names('launching', 'name')} = 'graph') AS n USING (kind, name)",
     "CUDA graphs were launched but their GPU work has no rows; record with --cuda-graph-trace=node",
 )
 _WITHOUT_BYTES = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from traceweave.sources.nsys.event_tables import KERNELS, NVTX, OS_CALLS, RUNTIME
 from traceweave.sources.nsys.export import Export
@@ -14,17 +13,9 @@ _EPOCH_NOT_RELATIVE = 10**17
 _PLAUSIBLE = 2**62
 
 
-@dataclass(frozen=True)
-class SessionClock:
-    """How the times of one export relate to UTC."""
-
-    base_ns: int
-    """Add to every time of the export to get UTC epoch nanoseconds."""
-    notes: tuple[str, ...] = ()
-
-
-def read_clock(export: Export) -> SessionClock:
-    """Read the session start, and whether `--ts-normalize` and `--ts-shift` have been applied.
+def read_clock(export: Export) -> tuple[int, tuple[str, ...]]:
+    """Return what to add to every time of the export to get UTC epoch nanoseconds, and notes: the
+    session start, unless `--ts-normalize` has been applied, and whether `--ts-shift` has.
 
     Both change the times of events, neither the session start. A shift is how users align reports
     by hand, so it stays.
@@ -32,18 +23,18 @@ def read_clock(export: Export) -> SessionClock:
     shifted = _shift_note(export.options.get("EXPORT_PARAM_TIME_SHIFT", ""))
     if _normalized(export):
         note = "its times are UTC already (exported with --ts-normalize)"
-        return SessionClock(0, (note, *shifted))
+        return 0, (note, *shifted)
     starts: list[int] = []
     if export.has("TARGET_INFO_SESSION_START_TIME", "utcEpochNs"):
         rows = export.rows("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")
         starts = [r[0] for r in rows if isinstance(r[0], int) and 0 <= r[0] < _PLAUSIBLE]
     if not starts:
         note = "it has no session start time: its times are relative to the start of recording"
-        return SessionClock(0, (note, *shifted))
+        return 0, (note, *shifted)
     notes = shifted
     if len(set(starts)) > 1:
         notes += ("several recordings were appended in one export: the first start time is used",)
-    return SessionClock(starts[0], notes)
+    return starts[0], notes
 
 
 def _shift_note(shift: str) -> tuple[str, ...]:

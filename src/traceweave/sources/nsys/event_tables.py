@@ -23,6 +23,9 @@ _TYPES = {
 NVTX_RANGES = "59, 60, 70, 71"
 """The event types of ranges, push/pop and start/end, the latter two as text imports have them."""
 
+USABLE = f'start < {2**62} AND coalesce("end", 0) < {2**62}'
+"""Of rows with start and end: beyond, a time is damage."""
+
 NOT_TIMELY = "without a usable time"
 
 

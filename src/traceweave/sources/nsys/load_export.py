@@ -75,7 +75,8 @@ def load_export(
         events = StagedEvents(con, export, source_id * OP_IDS_PER_SOURCE)
         events.read(progress)
         con.execute(_script("words.sql"))
-        events.show(trace, source_id, read_clock(export).base_ns)
+        base_ns, _ = read_clock(export)
+        events.show(trace, source_id, base_ns)
         world_size = max((p.world_size or 0 for p in trace.processes), default=0) or "NULL"
         con.execute(f"CREATE OR REPLACE TEMP MACRO nsys_world_size() AS {world_size}::INTEGER")
         read_references(con, export, events.filled)
@@ -163,10 +164,9 @@ def _in_bytes(all_rows: int, size_bytes: int, report: Report) -> Report:
 
 
 def _drop_temporary_tables(con: duckdb.DuckDBPyConnection) -> None:
-    for kind, listing in (("VIEW", "duckdb_views()"), ("TABLE", "duckdb_tables()")):
-        column = kind.lower() + "_name"
-        rows = con.execute(
-            f"SELECT {column} FROM {listing} WHERE temporary AND starts_with({column}, 'nsys_')"
-        ).fetchall()
-        for (name,) in rows:
-            con.execute(f'DROP {kind} "{name}"')
+    rows = con.execute(
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE temporary AND starts_with(table_name, 'nsys_')"
+    ).fetchall()
+    for (name,) in rows:
+        con.execute(f'DROP TABLE "{name}"')

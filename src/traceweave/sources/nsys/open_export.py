@@ -6,8 +6,6 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from traceweave.sources.nsys.export import Export
-from traceweave.sources.nsys.folder_reader import open_folder
-from traceweave.sources.nsys.sqlite_reader import open_sqlite
 
 
 def open_export(path: Path, most_bytes: int | None = None) -> AbstractContextManager[Export]:
@@ -15,4 +13,11 @@ def open_export(path: Path, most_bytes: int | None = None) -> AbstractContextMan
 
     Raises InputError if it is neither, or unpacks to more than `most_bytes`.
     """
-    return open_folder(path) if path.is_dir() else open_sqlite(path, most_bytes)
+    # each with what it needs: of Arrow's parts some take as long as a small file
+    if path.is_dir():
+        from traceweave.sources.nsys.folder_reader import open_folder
+
+        return open_folder(path)
+    from traceweave.sources.nsys.sqlite_reader import open_sqlite
+
+    return open_sqlite(path, most_bytes)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceweave.sources.nsys.export import Export
 
@@ -81,8 +80,10 @@ def decode(
     op_ids: npt.NDArray[np.int64], blobs: pa.Array, schemas: Schemas
 ) -> tuple[pa.Table, int]:
     """Return the fields of many blobs as (op_id, entry, value) rows, and how many blobs resist."""
+    import pyarrow.compute as pc  # most exports have no blobs, and it takes longer than a small one
+
     present = pc.is_valid(blobs).to_numpy(zero_copy_only=False)
-    op_ids, blobs = op_ids[present], pc.drop_null(blobs)
+    op_ids, blobs = op_ids[present], blobs.drop_null()
     lengths = pc.binary_length(blobs).to_numpy(zero_copy_only=False)
     whole = lengths >= _HEADER_BYTES
     kept = blobs.filter(pa.array(whole))
@@ -122,14 +123,16 @@ def decode_one(blob: bytes, schemas: Schemas) -> dict[str, int]:
 
 
 def _column(ids: npt.NDArray[np.int64], name: str, values: npt.NDArray[Any]) -> pa.Table:
-    texts = pc.cast(pa.array(values), pa.string())
+    texts = pa.array(values).cast(pa.string())
     names = pa.array([name] * len(ids), pa.string())
     return pa.Table.from_arrays([pa.array(ids), names, texts], schema=ENTRIES)
 
 
 def _field(blobs: pa.Array, at: int, dtype: str) -> npt.NDArray[Any]:
     """Return the value at the same byte of every blob; all blobs must reach that far."""
+    import pyarrow.compute as pc
+
     width = np.dtype(dtype).itemsize
-    cut = pc.cast(pc.binary_slice(blobs, at, at + width), pa.binary(width))
+    cut = pc.binary_slice(blobs, at, at + width).cast(pa.binary(width))
     values = np.frombuffer(cut.buffers()[1], dtype=dtype)
     return values[cut.offset : cut.offset + len(cut)]

@@ -7,15 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from traceweave.sources.model import Process, Trace
-from traceweave.sources.nsys.clock import SessionClock, read_clock
+from traceweave.sources.nsys.clock import read_clock
 from traceweave.sources.nsys.event_tables import (
     GRAPH_TRACE,
     KERNELS,
     MEMCPY,
     MPI,
     NVTX,
+    NVTX_RANGES,
     OS_CALLS,
     RUNTIME,
+    USABLE,
 )
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.open_export import open_export
@@ -36,10 +38,10 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
     Raises InputError if it cannot be opened, or unpacks to an absurd size and is not trusted.
     """
     with open_export(path, None if trust_packed else bomb_bytes(path)) as export:
-        clock = read_clock(export)
+        base_ns, notes = read_clock(export)
         candidates = find_candidates(export)
         ranks, contradictions = find_ranks(export, candidates)
-        first, last = _span(export, clock)
+        first, last = _span(export, base_ns)
         return Trace(
             path=path,
             format="nsys",
@@ -52,7 +54,7 @@ def probe_export(path: Path, trust_packed: bool) -> Trace:
             first_ns=first,
             last_ns=last,
             versions=_versions(export),
-            notes=(*clock.notes, *contradictions, *_notes(export, candidates)),
+            notes=(*notes, *contradictions, *_notes(export, candidates)),
         )
 
 
@@ -111,19 +113,21 @@ def _gpu_name(export: Export, candidate: Candidate, device: int | None) -> str |
     return str(names.pop()) if len(names) == 1 else None
 
 
-def _span(export: Export, clock: SessionClock) -> tuple[int | None, int | None]:
-    """Return the first and last time of the main event tables, UTC ns."""
+def _span(export: Export, base_ns: int) -> tuple[int | None, int | None]:
+    """Return the first and last time of the main event tables that can be used, UTC ns."""
     first: list[int] = []
     last: list[int] = []
     for table in (KERNELS, MEMCPY, GRAPH_TRACE, RUNTIME, NVTX, OS_CALLS, *MPI):
         if export.has(table.name, "start", "end"):
-            ranges = " WHERE eventType IN (59, 60)" if table is NVTX else ""
-            rows = export.rows(f'SELECT min(start), max("end") FROM {table.name}{ranges}')
+            ranges = f" AND eventType IN ({NVTX_RANGES})" if table is NVTX else ""
+            rows = export.rows(
+                f'SELECT min(start), max("end") FROM {table.name} WHERE {USABLE}{ranges}'
+            )
             first += [r[0] for r in rows if isinstance(r[0], int)]
             last += [r[1] for r in rows if isinstance(r[1], int)]
     return (
-        min(first) + clock.base_ns if first else None,
-        max(last) + clock.base_ns if last else None,
+        min(first) + base_ns if first else None,
+        max(last) + base_ns if last else None,
     )
 
 

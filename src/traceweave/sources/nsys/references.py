@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import duckdb
 import pyarrow as pa
 
-from traceweave.sources.batches import insert_all
 from traceweave.sources.nsys.event_tables import EventTable
 from traceweave.sources.nsys.export import Export
 from traceweave.sources.nsys.processes import mpi_ranks
+from traceweave.store.rows import insert_rows
 
 _TABLES = """
 CREATE OR REPLACE TEMP TABLE nsys_strings (id BIGINT, value VARCHAR);
@@ -75,7 +75,7 @@ def read_references(
     ] or ["SELECT NULL::BIGINT AS id"]
     con.execute(f"CREATE OR REPLACE TEMP TABLE nsys_string_ids AS {' UNION '.join(wanted)}")
     ranks = [{"process": p, "rank": rank} for p, rank in mpi_ranks(export).items()]
-    insert_all(con, "nsys_mpi_ranks", ranks)
+    insert_rows(con, "nsys_mpi_ranks", ranks)
     for table, (numbers, texts, insert) in _READ.items():
         columns = dict.fromkeys(numbers.split(), pa.int64())
         columns |= dict.fromkeys(texts.split(), pa.string())

@@ -38,6 +38,14 @@ FAST_ROWS_PER_BATCH = 65_536
 _FAST_ERRORS = (adbc_driver_manager.Error, pa.ArrowInvalid, OSError)
 """What quick reading may raise (OSError: amid the rows); rows yielded before are good."""
 
+_TYPED = {
+    pa.int64(): "CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS INTEGER) END",
+    pa.float64(): "CASE WHEN typeof({c}) IN ('integer', 'real') THEN {c} END",
+    pa.string(): "CASE WHEN typeof({c}) IN ('text', 'blob') THEN CAST({c} AS TEXT) END",
+    pa.binary(): "CASE typeof({c}) WHEN 'blob' THEN {c} END",
+}
+"""What of a column is of a type, NULL for the rest."""
+
 _SAMPLE = {pa.int64(): "0", pa.float64(): "0.5", pa.string(): "'x'", pa.binary(): "x'00'"}
 
 
@@ -101,13 +109,13 @@ class SqliteExport(Export):
     def batches(self, table: str, columns: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a table in file order with exactly these columns."""
         schema = pa.schema(list(columns.items()))
-        select = self._select(table, columns)
         done = 0
-        for batch in self._read_fast(select, schema):
+        for batch in self._read_fast(self._select(table, columns, {}), schema):
             done += batch.num_rows
             yield batch
         try:
-            yield from self._read_on(select, schema, done)
+            # SQLite lets any column hold any type, and text any bytes
+            yield from self._read_on(self._select(table, columns, _TYPED), schema, done)
         except sqlite3.DatabaseError as error:
             self.unreadable[table] = damage(error)
 
@@ -138,7 +146,7 @@ class SqliteExport(Export):
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _read_on(self, select: str, schema: pa.Schema, done: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows after the first `done`, taking values of any type."""
+        """Yield the rows after the first `done`."""
         cursor = self.con.execute(f"{select} LIMIT -1 OFFSET ?", [done])
         failure: sqlite3.DatabaseError | None = None
         while failure is None:
@@ -149,14 +157,21 @@ class SqliteExport(Export):
             except sqlite3.DatabaseError as error:
                 failure = error
             if rows:
-                yield _batch(rows, schema)
+                columns = zip(schema.types, zip(*rows, strict=True), strict=True)
+                arrays = [pa.array(values, type_) for type_, values in columns]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
             elif failure is None:
                 return
         raise failure
 
-    def _select(self, table: str, columns: Mapping[str, pa.DataType]) -> str:
+    def _select(
+        self, table: str, columns: Mapping[str, pa.DataType], typed: Mapping[pa.DataType, str]
+    ) -> str:
         present = self.tables[table]
-        fields = ", ".join(quoted(c) if c in present else "NULL" for c in columns)
+        fields = ", ".join(
+            typed.get(type_, "{c}").format(c=quoted(c)) if c in present else "NULL"
+            for c, type_ in columns.items()
+        )
         return f"SELECT {fields} FROM {quoted(table)}"
 
 
@@ -228,30 +243,6 @@ def _cut_short(database: Path) -> str | None:
     expected = pages * (65536 if page_size == 1 else page_size)
     missing = expected - database.stat().st_size
     return f"the file is {missing} bytes shorter than its header says" if missing > 0 else None
-
-
-def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [_array(values, field.type) for values, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    try:
-        return pa.array(values, type_)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        # SQLite lets any column hold any type, and text any bytes
-        if pa.types.is_string(type_):
-            values = [_text(v) if isinstance(v, bytes) else v for v in values]
-        return pa.array([v if _fits(v, type_) else None for v in values], type_)
-
-
-def _fits(value: Any, type_: pa.DataType) -> bool:
-    if pa.types.is_integer(type_):
-        return isinstance(value, int)
-    if pa.types.is_floating(type_):
-        return isinstance(value, (int, float))
-    return isinstance(value, bytes if pa.types.is_binary(type_) else str)
 
 
 def _text(raw: bytes) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from traceweave.sources.batches import one_ahead, transaction
 from traceweave.sources.model import Trace
 from traceweave.sources.nsys import payload
-from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN, TABLES, EventTable
+from traceweave.sources.nsys.event_tables import NVTX, PAYLOAD_COLUMN, TABLES, USABLE, EventTable
 from traceweave.sources.nsys.export import Export
 
 _SQL_TYPES = {pa.int64(): "BIGINT", pa.string(): "VARCHAR", pa.float64(): "DOUBLE"}
@@ -140,8 +140,7 @@ class StagedEvents:
     def _last_time(self) -> int:
         """Return the last time of any event: where what was never closed is cut."""
         bounds = [
-            f'SELECT greatest(max(start), max("end")) AS t FROM {table.judged}'
-            f' WHERE start < {2**62} AND coalesce("end", 0) < {2**62}'
+            f'SELECT greatest(max(start), max("end")) AS t FROM {table.judged} WHERE {USABLE}'
             for table in self.filled
             if {"start", "end"} <= table.types.keys()
         ] or ["SELECT 0 AS t"]

@@ -18,7 +18,8 @@ CREATE OR REPLACE TEMP TABLE nsys_nccl_ranges AS
 SELECT h.rank, h.op_id, n.thread, n.start, n.until AS "end", lower(regexp_replace(h.name, '^nccl', '')) AS call
 FROM new_host_ops AS h
 JOIN nsys_comm_ranges AS n ON h.op_id = n.op_id
-WHERE n.in_domain OR collective_range(h.name) = 'library';
+JOIN host_names AS m USING (kind, name)
+WHERE n.in_domain OR m.part = 'library';
 
 CREATE OR REPLACE TEMP TABLE nsys_nccl_levels AS
 WITH
