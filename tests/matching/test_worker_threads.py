@@ -3,16 +3,18 @@
 import gzip
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.marks import at_once, nightly
+from tests.rewritten import rewritten
 from traceweave import ingest
 from traceweave.store.database import open_database
 
 RECORDED = (
     "pairs_gloo", "odd_groups_gloo", "two_groups_gloo", "tp2_dp2_gloo", "slow_rank_2x2_gloo",
-    "two_interfaces_gloo",
+    "two_interfaces_gloo", "pairs_meet_gloo",
 )  # fmt: skip
 """Fixtures of several groups, or of one with four threads, with the flight recorder's dumps of the
 same processes beside them; of the first two and the last the host is known, and in the first a
@@ -123,3 +125,27 @@ def test_a_file_that_ends_early_leaves_only_its_own_rank_open(
         assert found == true.execute(instances).fetchall()
         left = "SELECT DISTINCT rank FROM collectives WHERE collective_id IS NOT NULL ORDER BY 1"
         assert told.execute(left).fetchall() == [(0,), (2,), (3,)]
+
+
+def test_who_has_waited_longest_takes_the_next_call(fixtures: Path, tmp_path: Path) -> None:
+    """What was wrong: one thread of a pair might have served it alone, and the other all ranks, who
+    meet once: half of the calls of the pairs stayed unmatched."""
+
+    def meet_once(trace: dict[str, Any]) -> None:
+        met: set[str] = set()
+        kept = []
+        for event in sorted(trace["traceEvents"], key=lambda event: event.get("ts", 0)):
+            if event.get("args", {}).get("Input Dims") in ([[16]], [[[16]], [], [], [], [], []]):
+                if event["name"] in met:
+                    continue
+                met.add(event["name"])
+            kept.append(event)
+        trace["traceEvents"] = kept
+
+    folder = rewritten(fixtures / "pairs_meet_gloo", tmp_path / "once", meet_once)
+    assert ingest(folder, tmp_path / "run.duckdb").ok
+    with open_database(tmp_path / "run.duckdb") as told:
+        assert told.execute(
+            "SELECT ranks, count(*), count(collective_id)"
+            " FROM collectives JOIN groups USING (group_id) GROUP BY ranks ORDER BY ranks"
+        ).fetchall() == [([0, 1], 24, 24), ([0, 1, 2, 3], 4, 4), ([2, 3], 24, 24)]

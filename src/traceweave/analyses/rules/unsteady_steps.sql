@@ -1,6 +1,6 @@
 -- rule: unsteady_steps | unsteady steps
 -- topic: ranks and waiting
--- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the other steps, also that rank; a range that at most a third of the steps have, if it takes half of what the step is longer; collectives that it calls more often than most steps; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, waiting for a straggler, for a rank that stalls there, or for the one that imbalance names, or small collectives that most steps have not. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
+-- finds: The mean step exceeds the median by `unsteady_share` (5 %) or more, with three steps at least; lengths are those of `steps`. The evidence names what grew most in the longest step, by `slow_steps`, and whether inputs of what did, as often as in other steps, have more elements there; where at least half of communication that grew is waiting for one rank, as far as the clocks tell, beyond what it is in the median step, also that rank; a range that at most a third of the steps have, if it takes half of what the step is longer; collectives that it calls more often than most steps; and whether it is one of few that update parameters and are longer for it, as where each micro-batch is marked as a step. Silent where the longest step only has work that earlier steps launched: a host that had run ahead waited for the GPU there; where it is a batch of an inference engine that has more to do than others: batches do; and where another finding says why: at least half of the cost is a stall, waiting for data, compilation without a GPU, waiting for a straggler, for a rank that stalls there, or for the one that imbalance names, or small collectives that most steps have not. Cost: mean less median, and less stalls in the longest step, of which other findings tell.
 -- try: See what grew in the long steps: evaluation, checkpoints, garbage collection, recompilation, memory that is reallocated.
 -- proof: slow_steps
 -- shows: steps
@@ -107,19 +107,25 @@ called AS (
     WHERE more > 0 AND 2 * more_ns >= grew_ns
     QUALIFY row_number() OVER (ORDER BY more_ns DESC, op) = 1
 ),
--- how much longer than in a mean other step those ranks waited there for one
+waits AS (
+    SELECT e.rank, e.late_rank, e.step, CAST(sum(e.late_ns) AS BIGINT) AS late_ns
+    FROM grown AS g JOIN {{ ref('exposed_calls') }} AS e ON list_contains(g.ranks, e.rank)
+    WHERE g.grew = 'exposed_comm' AND e.late_rank IS NOT NULL AND e.step IS NOT NULL AND NOT e.is_staged AND NOT e.is_start
+    GROUP BY e.rank, e.late_rank, e.step
+),
+-- how much longer than in the median step, as others may be as long, those ranks waited there for one
 late AS (
-    SELECT late_rank AS rank, least(late_ns, grew_ns) AS late_ns
+    SELECT late_rank AS rank, least(sum(more_ns) / any_value(ranks), any_value(grew_ns)) AS late_ns
     FROM (
-        SELECT
-            e.late_rank,
-            any_value(g.grew_ns) AS grew_ns,
-            sum(CASE WHEN e.step = g.step THEN e.late_ns ELSE -e.late_ns / (t.steps - 1) END) / len(any_value(g.ranks)) AS late_ns
-        FROM grown AS g CROSS JOIN {{ ref('steadiness') }} AS t JOIN {{ ref('exposed_calls') }} AS e ON list_contains(g.ranks, e.rank)
-        WHERE g.grew = 'exposed_comm' AND e.late_rank IS NOT NULL AND e.step IS NOT NULL AND NOT e.is_staged AND NOT e.is_start
-        GROUP BY e.late_rank
+        SELECT l.late_rank, any_value(len(g.ranks)) AS ranks, any_value(g.grew_ns) AS grew_ns,
+            coalesce(sum(w.late_ns) FILTER (p.step = g.step), 0) - tw_percentile(coalesce(w.late_ns, 0), 0.5) AS more_ns
+        FROM grown AS g CROSS JOIN (SELECT DISTINCT step FROM {{ ref('budget') }}) AS p
+        CROSS JOIN (SELECT DISTINCT rank, late_rank FROM waits) AS l
+        LEFT JOIN waits AS w ON w.rank = l.rank AND w.late_rank = l.late_rank AND w.step = p.step
+        GROUP BY l.rank, l.late_rank
     )
-    WHERE 2 * late_ns >= grew_ns
+    GROUP BY late_rank
+    HAVING 2 * sum(more_ns) / any_value(ranks) >= any_value(grew_ns)
     QUALIFY row_number() OVER (ORDER BY late_ns DESC, late_rank) = 1
 )
 SELECT

@@ -1,8 +1,8 @@
--- shared: late_origins | for whom others waited in collectives whose last rank had been held up in another group
--- grain: one row per collective whose last rank's lateness goes back mostly to another rank
+-- shared: late_origins | for whom others waited in collectives to which ranks come that had been held up in another group
+-- grain: one row per collective whose last rank's lateness goes back mostly to another rank, or that of another mostly to the last
 -- needs: ref('wait_origins')
 -- column: collective_id BIGINT | the instance
--- column: origin INTEGER | the rank that most of the last one's lateness goes back to
+-- column: origin INTEGER | the rank that most of the last one's lateness goes back to: it may be the last one itself
 -- column: since_ns BIGINT | when the last of those arrived whom another reason made late, common clock: from then on all waited for this rank
 -- column: is_known BOOLEAN | that is longer before the last arrival than the clock resolution
 WITH main AS (
@@ -11,9 +11,11 @@ WITH main AS (
     GROUP BY collective_id, rank
 ),
 lasts AS (
-    SELECT i.collective_id, m.origin, i.awaited_ns, i.resolution_ns
-    FROM main AS m JOIN collective_instances AS i ON i.collective_id = m.collective_id AND i.last_rank = m.rank
-    WHERE m.origin <> m.rank
+    SELECT i.collective_id, o.origin, i.awaited_ns, i.resolution_ns
+    FROM collective_instances AS i LEFT JOIN main AS m ON m.collective_id = i.collective_id AND m.rank = i.last_rank
+    CROSS JOIN LATERAL (SELECT coalesce(m.origin, i.last_rank) AS origin) AS o
+    -- whom it held up comes with it, first or last
+    WHERE EXISTS (FROM main AS h WHERE h.collective_id = i.collective_id AND h.origin = o.origin AND h.rank <> h.origin)
 ),
 others AS (
     SELECT l.collective_id, max(w.start_ns) AS since_ns

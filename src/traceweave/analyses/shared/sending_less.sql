@@ -4,6 +4,7 @@
 -- column: use VARCHAR | as in exposed_calls
 -- column: again VARCHAR | that DDP or FSDP reduces gradients in several backward passes of an update, or DDP sends buffers; NULL: not known to
 -- column: once VARCHAR | what to do about it
+-- column: gone VARCHAR | a scenario that gains at least as much, where DDP does: without these calls nobody waits in them either; NULL: not known
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
@@ -76,10 +77,14 @@ of_types AS (
     FROM {{ ref('exposed_calls') }} AS e JOIN collectives AS k USING (call_id) LEFT JOIN types AS t USING (dtype)
     GROUP BY e.use
 ),
+ddp AS (
+    SELECT CASE WHEN count(DISTINCT group_id) = 1 THEN ' group=' || any_value(group_id) ELSE '' END AS of_group FROM {{ ref('exposed_calls') }} WHERE use = 'ddp'
+),
 ways AS (
     SELECT
         use,
         sent,
+        CASE WHEN use = 'ddp' AND sent > 1 THEN format('op=all_reduce{} wait=none', of_group) END AS gone,
         concat_ws(', ',
             CASE
                 WHEN use = 'ddp' AND sent > 1 THEN format('no_sync in all but the last of {} backward passes', sent)
@@ -93,7 +98,7 @@ ways AS (
             END,
             CASE WHEN is_short THEN NULL WHEN use IN ('ddp', 'gradients') THEN 'gradients in lower precision' ELSE 'lower precision' END,
             CASE WHEN use = 'fsdp' THEN 'larger batches' END) AS ways
-    FROM of_types CROSS JOIN accumulation LEFT JOIN again USING (use)
+    FROM of_types CROSS JOIN accumulation CROSS JOIN ddp LEFT JOIN again USING (use)
 )
 SELECT
     use,
@@ -102,6 +107,7 @@ SELECT
     CASE WHEN use = 'buffers' THEN 'DDP: broadcast_buffers=False, if ranks may keep buffers of their own, as statistics of BatchNorm'
         ELSE format('{}: run all but the last of the {} backward passes of an update', upper(use), sent)
             || CASE use WHEN 'ddp' THEN ', with their forward passes, inside no_sync()' ELSE ' with set_requires_gradient_sync(False), if memory holds gradients that are not sharded' END END AS once,
+    gone,
     CASE use WHEN 'ddp' THEN 'DDP ' WHEN 'gradients' THEN 'data-parallel ' WHEN 'fsdp' THEN 'FSDP ' WHEN 'optimizer' THEN 'optimizer ' WHEN 'sharded' THEN 'sharding ' WHEN 'buffers' THEN 'DDP buffer ' WHEN 'tp' THEN 'tensor-parallel '
         WHEN 'all_to_all' THEN 'all_to_all ' WHEN 'pp' THEN 'pipeline ' ELSE '' END AS kind,
     ways,
