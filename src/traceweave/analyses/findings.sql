@@ -47,7 +47,7 @@ WITH costly AS (
         CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
-        CASE WHEN is_fix AND r.adds_ns > 1.1 * r.alone_ns THEN r.adds_ns END AS on_top_ns,
+        CASE WHEN is_fix AND r.adds_ns > 2 * r.alone_ns THEN r.adds_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
         CASE WHEN r.alone_ns IS NOT NULL AND is_fix THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',

@@ -15,7 +15,7 @@
 -- column: together_ns BIGINT | what the first n gain
 -- column: together_share DOUBLE | together_ns / mean step as it is, 0 to 1
 -- column: bottleneck VARCHAR | what the critical path is then mostly made of
--- column: note VARCHAR | what it gains alone, where that is less than on top of the others; how far to trust it
+-- column: note VARCHAR | what it gains alone, where that is less than half of what it does on top of the others; how far to trust it
 -- main: n, ranks, title, step_ns, gain_ns, alone_ns, uncertainty_ns, bottleneck, note
 -- order: n
 -- caveat: only what a scenario can say is here; findings has the rest, with bounds.
@@ -42,7 +42,7 @@ SELECT
     CASE WHEN s.n > 0 THEN (s.measured_ns - s.step_ns) / nullif(s.measured_ns, 0) END AS together_share,
     s.bottleneck,
     nullif(concat_ws('; ',
-        CASE WHEN s.adds_ns > 1.1 * s.alone_ns
+        CASE WHEN s.adds_ns > 2 * s.alone_ns
             THEN format('once those above are made; alone it gains {}', CASE WHEN s.alone_ns = 0 THEN 'nothing' ELSE tw_time(s.alone_ns) END) END,
         s.note
     ), '') AS note
