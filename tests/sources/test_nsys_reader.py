@@ -47,22 +47,22 @@ def test_both_readers_read_the_same(
 @pytest.mark.parametrize("at", [0, 10, sqlite_reader.FAST_ROWS_PER_BATCH + 10])
 def test_a_value_of_a_wrong_type_is_null_and_costs_no_row(tmp_path: Path, at: int) -> None:
     """SQLite lets any column hold any type; the quick reader gives up on the first such value.
-    Of a number the whole part is kept."""
+    Of a number the whole part is kept, or what a double holds: the whole export was refused."""
     rows = [
         dict(nvtx(11, i, i + 1, f"r{i}")) for i in range(sqlite_reader.FAST_ROWS_PER_BATCH + 20)
     ]
     rows[at]["start"] = "soon"
     rows[at + 1]["text"] = 7
-    rows[at + 2]["end"] = 2.5
+    rows[at + 2] |= {"end": 2.5, "doubleValue": 2**60 + 1}
     path = write_export(tmp_path / "mixed.sqlite", NVTX_EVENTS=rows)
-    columns = {c: NVTX.types[c] for c in ("start", "end", "text", "rangeId")}
+    columns = {c: NVTX.types[c] for c in ("start", "end", "text", "doubleValue")}
     with open_export(path) as export:
         table = read(export, NVTX.name, columns)
     expected = [
-        {"start": i, "end": i + 1, "text": f"r{i}", "rangeId": None} for i in range(len(rows))
+        {"start": i, "end": i + 1, "text": f"r{i}", "doubleValue": None} for i in range(len(rows))
     ]
     expected[at]["start"] = expected[at + 1]["text"] = None
-    expected[at + 2]["end"] = 2
+    expected[at + 2] |= {"end": 2, "doubleValue": 2.0**60}
     assert table.to_pylist() == expected
 
 

@@ -108,24 +108,22 @@ called AS (
     QUALIFY row_number() OVER (ORDER BY more_ns DESC, op) = 1
 ),
 waits AS (
-    SELECT e.rank, e.late_rank, e.step, CAST(sum(e.late_ns) AS BIGINT) AS late_ns
+    SELECT e.late_rank, e.step, CAST(sum(e.late_ns) / any_value(len(g.ranks)) AS BIGINT) AS late_ns
     FROM grown AS g JOIN {{ ref('exposed_calls') }} AS e ON list_contains(g.ranks, e.rank)
     WHERE g.grew = 'exposed_comm' AND e.late_rank IS NOT NULL AND e.step IS NOT NULL AND NOT e.is_staged AND NOT e.is_start
-    GROUP BY e.rank, e.late_rank, e.step
+    GROUP BY e.late_rank, e.step
 ),
 -- how much longer than in the median step, as others may be as long, those ranks waited there for one
 late AS (
-    SELECT late_rank AS rank, least(sum(more_ns) / any_value(ranks), any_value(grew_ns)) AS late_ns
+    SELECT late_rank AS rank, least(more_ns, grew_ns) AS late_ns
     FROM (
-        SELECT l.late_rank, any_value(len(g.ranks)) AS ranks, any_value(g.grew_ns) AS grew_ns,
+        SELECT l.late_rank, any_value(g.grew_ns) AS grew_ns,
             coalesce(sum(w.late_ns) FILTER (p.step = g.step), 0) - tw_percentile(coalesce(w.late_ns, 0), 0.5) AS more_ns
-        FROM grown AS g CROSS JOIN (SELECT DISTINCT step FROM {{ ref('budget') }}) AS p
-        CROSS JOIN (SELECT DISTINCT rank, late_rank FROM waits) AS l
-        LEFT JOIN waits AS w ON w.rank = l.rank AND w.late_rank = l.late_rank AND w.step = p.step
-        GROUP BY l.rank, l.late_rank
+        FROM grown AS g CROSS JOIN (SELECT DISTINCT step FROM {{ ref('budget') }}) AS p CROSS JOIN (SELECT DISTINCT late_rank FROM waits) AS l
+        LEFT JOIN waits AS w ON w.late_rank = l.late_rank AND w.step = p.step
+        GROUP BY l.late_rank
     )
-    GROUP BY late_rank
-    HAVING 2 * sum(more_ns) / any_value(ranks) >= any_value(grew_ns)
+    WHERE 2 * more_ns >= grew_ns
     QUALIFY row_number() OVER (ORDER BY late_ns DESC, late_rank) = 1
 )
 SELECT

@@ -4,7 +4,7 @@
 -- column: use VARCHAR | as in exposed_calls
 -- column: again VARCHAR | that DDP or FSDP reduces gradients in several backward passes of an update, or DDP sends buffers; NULL: not known to
 -- column: once VARCHAR | what to do about it
--- column: gone VARCHAR | a scenario that gains at least as much, where DDP does: without these calls nobody waits in them either; NULL: not known
+-- column: gone VARCHAR | where DDP does: no transfers, and without these calls nobody waits in them either, so it gains at least as much; NULL: not known
 -- column: kind VARCHAR | the use before the word communication, with a blank behind it
 -- column: ways VARCHAR | in words
 -- column: advice VARCHAR | the same as a sentence
@@ -84,7 +84,7 @@ ways AS (
     SELECT
         use,
         sent,
-        CASE WHEN use = 'ddp' AND sent > 1 THEN format('op=all_reduce{} wait=none', of_group) END AS gone,
+        CASE WHEN use = 'ddp' AND sent > 1 THEN format('op=all_reduce{} wait=none; kind=transfer times=0', of_group) END AS gone,
         concat_ws(', ',
             CASE
                 WHEN use = 'ddp' AND sent > 1 THEN format('no_sync in all but the last of {} backward passes', sent)

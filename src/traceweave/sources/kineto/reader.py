@@ -170,7 +170,8 @@ def _copy(
     with transaction(con):
         for stretch in one_ahead(_stretches(blocks, threads * STRETCH_BYTES)):
             exact = careful or any(map(_has_inexact_times, stretch))
-            parts = _deal([*map(_quote_times, stretch)] if exact else stretch, threads)
+            finish = _quote_times if exact else bytes
+            parts = [map(finish, part) for part in _deal(stretch, threads)]
             reading = (_EXACT if exact else _FAST).substitute
             if stretch:
                 _read_parts(con, partial(reading, source_id=source_id, max_bytes=most), parts)
@@ -197,13 +198,13 @@ def _deal(stretch: list[bytes], threads: int) -> list[list[bytes]]:
 
 
 def _read_parts(
-    con: duckdb.DuckDBPyConnection, reading: Callable[..., str], parts: Sequence[list[bytes]]
+    con: duckdb.DuckDBPyConnection, reading: Callable[..., str], parts: Sequence[Iterator[bytes]]
 ) -> None:
     """Run read.sql over pipes that threads fill, one for each part."""
     pipes = [os.pipe() for _ in parts]
     failures: list[BaseException] = []
     feeders = [
-        threading.Thread(target=_feed, args=(writable, iter(blocks), failures), daemon=True)
+        threading.Thread(target=_feed, args=(writable, blocks, failures), daemon=True)
         for (_, writable), blocks in zip(pipes, parts, strict=True)
     ]
     try:

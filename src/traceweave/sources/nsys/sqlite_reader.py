@@ -40,7 +40,7 @@ _FAST_ERRORS = (adbc_driver_manager.Error, pa.ArrowInvalid, OSError)
 
 _TYPED = {
     pa.int64(): "CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS INTEGER) END",
-    pa.float64(): "CASE WHEN typeof({c}) IN ('integer', 'real') THEN {c} END",
+    pa.float64(): "CASE WHEN typeof({c}) IN ('integer', 'real') THEN CAST({c} AS REAL) END",
     pa.string(): "CASE WHEN typeof({c}) IN ('text', 'blob') THEN CAST({c} AS TEXT) END",
     pa.binary(): "CASE typeof({c}) WHEN 'blob' THEN {c} END",
 }
