@@ -228,6 +228,22 @@ def test_a_rank_without_a_dump_leaves_the_calls_as_they_were(
     assert result.weave == alone.weave
 
 
+# what was wrong: where two groups are asked at once, calls were given each other's groups and
+# numbers, and matched by them, though the threads that ran them tell
+def test_records_by_which_a_thread_serves_two_groups_are_left_out(
+    fixtures: Path, tmp_path: Path
+) -> None:
+    name = "at_once_gloo"
+    result = traceweave.ingest(recorded(fixtures, name, tmp_path / "in"), tmp_path / "run.duckdb")
+    assert any("0 of 128 collectives" in note for note in result.notes)
+    assert result.weave == traceweave.ingest(fixtures / name, tmp_path / "alone.duckdb").weave
+    with traceweave.open(result.database) as run:
+        served = run.sql(
+            "SELECT count(DISTINCT group_id) AS n FROM collectives GROUP BY rank, stream"
+        )
+    assert served["n"].tolist() == [1] * 16
+
+
 def test_two_dumps_of_a_rank_are_two_runs(tmp_path: Path) -> None:
     for folder, start in (("one", NOW), ("two", NOW)):
         (tmp_path / "in" / folder).mkdir(parents=True)

@@ -45,13 +45,23 @@ issued AS (
     FROM unlinked_calls AS k
     JOIN unlinked_records AS f ON k.rank = f.rank AND k.op = f.op AND k.nth = f.nth AND k.total = f.total
         AND f.issued_ns <= k.start_local_ns
+),
+told AS (
+    SELECT k.call_id, f.source_id, f.record_id, f.group_name, f.group_desc, f.group_ranks, f.seq, k.rank, k.source_id AS trace_id,
+        CASE WHEN k.gpu_op_id IS NULL AND k.stream <> h.tid THEN k.stream END AS worker
+    FROM noted AS n
+    JOIN issued USING (op_id)
+    JOIN base.collective_calls AS k USING (call_id)
+    JOIN base.flight_calls AS f ON f.source_id = n.source_id AND f.record_id = n.record_id
+    LEFT JOIN base.host_ops AS h ON h.op_id = k.host_op_id
+    WHERE f.op = k.op
+),
+-- A worker thread of gloo serves one group. Where groups are asked at once they begin in another order, and calls got others' records.
+crossed AS (
+    SELECT rank FROM told WHERE worker IS NOT NULL GROUP BY rank, trace_id, worker HAVING count(DISTINCT group_name) > 1
 )
-SELECT k.call_id, f.source_id, f.record_id, f.group_name, f.group_desc, f.group_ranks, f.seq
-FROM noted AS n
-JOIN issued USING (op_id)
-JOIN base.collective_calls AS k USING (call_id)
-JOIN base.flight_calls AS f ON f.source_id = n.source_id AND f.record_id = n.record_id
-WHERE f.op = k.op;
+SELECT call_id, source_id, record_id, group_name, group_desc, group_ranks, seq
+FROM told ANTI JOIN crossed USING (rank);
 
 UPDATE base.flight_calls AS f SET call_id = j.call_id
 FROM joined AS j WHERE f.source_id = j.source_id AND f.record_id = j.record_id;
