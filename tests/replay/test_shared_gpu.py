@@ -91,4 +91,5 @@ def test_buckets_are_used_by_each_rank_after_it_has_them_all() -> None:
     rank, place = np.array([0, 1] * 3), np.repeat(np.arange(3), 2)
     ready = np.array([1, 20, 2, 21, 3, 23])
     used = np.array([5, 30, 6, 22, 7, 31])
-    assert _before(rank, place, ready, used, np.zeros(6)).tolist() == [FAR, 2, FAR]
+    none = np.zeros(6, np.int64)
+    assert _before(rank, place, ready, used, none, none, none).tolist() == [FAR, 2, FAR]

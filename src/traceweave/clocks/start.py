@@ -12,7 +12,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, mini
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.clocks.clock import RankInfo
-from traceweave.clocks.ends import Ends, places
+from traceweave.clocks.ends import LEAST, Ends, places
 from traceweave.medians import medians
 
 SAME_NS = 20_000.0
@@ -178,26 +178,30 @@ def _agreeing(
     ends: Ends, host: Ints, on_gpu: Flags, sure: bool = False
 ) -> tuple[Ints, Ints, Flags]:
     """Each two ranks of a host that share calls, and whether these end as they do on one clock, in
-    every stretch of time; if `sure`, only those of which it is known to SAME_NS."""
+    every stretch of time; if `sure`, only those of which it is known to SAME_NS. Of threads fewer
+    than LEAST say when each got a core: they do where none ended before the other began."""
     count = len(host)
     every = np.maximum(np.bincount(ends.cell) // (PARTS * PART), 1)[ends.cell]
     few = ends.of_rows(places(ends.cell) % every == 0)
     mine = host[few.rank] >= 0
-    rank, row, local = few.rank[mine], few.row[mine], few.local[mine]
-    order = np.lexsort((rank, host[rank], row))
-    rank, row, local = rank[order], row[order], local[order]
-    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+    order = np.flatnonzero(mine)[np.lexsort((few.rank[mine], host[few.rank[mine]], few.row[mine]))]
+    rank, row, local, start = (of[order] for of in (few.rank, few.row, few.local, few.start))
+    found = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros(0))]
     for lag in range(1, len(rank)):
         one, other = np.arange(len(rank) - lag), np.arange(lag, len(rank))
         both = (row[one] == row[other]) & (host[rank[one]] == host[rank[other]])
         if not both.any():
             break
         one, other = one[both], other[both]
-        found.append((rank[one] * count + rank[other], local[one], local[other] - local[one]))
-    code, at, apart = (np.concatenate(column) for column in zip(*found, strict=True))
+        met = np.minimum(local[one], local[other]) >= np.maximum(start[one], start[other])
+        found.append((rank[one] * count + rank[other], local[one], local[other] - local[one], met))
+    code, at, apart, met = (np.concatenate(column) for column in zip(*found, strict=True))
     pairs, pair = np.unique(code, return_inverse=True)
     one, other = pairs // count, pairs % count
-    agree, told = _within(pair, at, apart, ~on_gpu[one] & ~on_gpu[other], sure)
+    threads = ~on_gpu[one] & ~on_gpu[other]
+    agree, told = _within(pair, at, apart, threads, sure)
+    calls = np.bincount(pair)
+    agree |= threads & (calls < LEAST) & (np.bincount(pair, met) == calls)
     return one[told], other[told], agree[told]
 
 

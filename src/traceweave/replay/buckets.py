@@ -174,35 +174,51 @@ def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
     place = positions(reduced, instance)
     in_order = np.argsort(place, kind="stable")[np.sum(place < 0) :]
     rows, place = rows[in_order], place[in_order]
-    arrival, (call, by, _) = rows - 1, waits(graph)
-    # the rank had it though others were not done on its stream
-    ready = np.maximum(inputs(graph)[0], asked(nodes))[arrival]
-    ready = np.where(ready > -FAR, ready, nodes.start[arrival])
-    used = np.full(len(nodes), FAR)
-    np.minimum.at(used, call, nodes.start[by])
-    sides = nodes.rank[rows], place, ready, used[rows]
+    sides = nodes.rank[rows], place, *_uses(graph, rows)
     for begin, end in stretches(*(key[order] for key in keys)):
         own = slice(*np.searchsorted(place, [begin, end]).tolist())
-        rank, at, ready, used = (column[own] for column in sides)
+        rank, at, ready, used, asks, then = (column[own] for column in sides)
         those = reduced[begin:end]
-        before = _before(rank, at - begin, ready, used, alpha[those[at - begin]])
+        before = _before(rank, at - begin, ready, used, asks, then, alpha[those[at - begin]])
         size = of["bytes"][those]
         yield _Buckets(those, there[those], done[those], before, size, int(step[those[0]]))
 
 
-def _before(rank: Ints, place: Ints, ready: Ints, used: Ints, alpha: Floats) -> Ints:
+def _uses(graph: Graph, rows: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return since when the rank of each bucket had it, when it first used the result, and the
+    host's calls that asked for it and for that use: -1 where the use did not wait for most of it,
+    since that it ended just then may be chance."""
+    nodes, arrival, (call, by, since) = graph.nodes, rows - 1, waits(graph)
+    # the rank had it though others were not done on its stream
+    ready = np.maximum(inputs(graph)[0], asked(nodes))[arrival]
+    ready = np.where(ready > -FAR, ready, nodes.start[arrival])
+    first, latest = np.full(len(nodes), -1), np.argsort(-nodes.start[by], kind="stable")
+    first[call[latest]] = latest
+    first = first[rows]
+    user, free = np.append(by, 0)[first], np.append(since, 0)[first]
+    used = np.where(first >= 0, nodes.start[user], FAR)
+    asks, then = (np.where(nodes.launch[n] >= 0, nodes.launch[n], n) for n in (arrival, user))
+    return ready, used, asks, np.where(2 * (used - free) > used - ready, then, -1)
+
+
+def _before(
+    rank: Ints, place: Ints, ready: Ints, used: Ints, asks: Ints, then: Ints, alpha: Floats
+) -> Ints:
     """Return the first bucket that a rank had only after it used each, FAR for none; rows are
     sorted by place.
 
     Those that come one right after the other are used when the last is: what is done between two in
     less than a call costs before its first byte, `alpha` (a division of what was reduced), is done
-    as well after all.
+    as well after all. It is one call, `then`, and the next is asked for (`asks`) in it or right
+    after: of two the second may make what is reduced next.
     """
     found = np.full(int(place[-1]) + 1, FAR)
     for one in np.unique(rank).tolist():
         own = np.flatnonzero(rank == one)
-        between = ready[own[1:]] - used[own[:-1]]
-        is_last = np.append((between < 0) | (between > alpha[own[:-1]]), True)
+        between, user = ready[own[1:]] - used[own[:-1]], then[own[:-1]]
+        is_next = (user < 0) | np.isin(asks[own[1:]] - user, (0, 1))
+        is_next &= (between >= 0) & (between <= alpha[own[:-1]])
+        is_last = np.append(~is_next, True)
         last_used = used[own[is_last]][np.cumsum(is_last) - is_last]
         later = np.searchsorted(np.maximum.accumulate(ready[own]), last_used, side="right")
         later = np.maximum(later, np.arange(len(own)) + 1)
