@@ -127,6 +127,17 @@ def test_a_file_that_ends_early_leaves_only_its_own_rank_open(
         assert told.execute(left).fetchall() == [(0,), (2,), (3,)]
 
 
+def matched(folder: Path) -> list[tuple[list[int], int, int]]:
+    """The members of each group, its calls, and how many of them are matched."""
+    database = folder.with_suffix(".duckdb")
+    assert ingest(folder, database).ok
+    with open_database(database) as told:
+        return told.execute(
+            "SELECT ranks, count(*), count(collective_id)"
+            " FROM collectives JOIN groups USING (group_id) GROUP BY ranks ORDER BY ranks"
+        ).fetchall()
+
+
 def test_who_has_waited_longest_takes_the_next_call(fixtures: Path, tmp_path: Path) -> None:
     """What was wrong: one thread of a pair might have served it alone, and the other all ranks, who
     meet once: half of the calls of the pairs stayed unmatched."""
@@ -143,12 +154,7 @@ def test_who_has_waited_longest_takes_the_next_call(fixtures: Path, tmp_path: Pa
         trace["traceEvents"] = kept
 
     folder = rewritten(fixtures / "pairs_meet_gloo", tmp_path / "once", meet_once)
-    assert ingest(folder, tmp_path / "run.duckdb").ok
-    with open_database(tmp_path / "run.duckdb") as told:
-        assert told.execute(
-            "SELECT ranks, count(*), count(collective_id)"
-            " FROM collectives JOIN groups USING (group_id) GROUP BY ranks ORDER BY ranks"
-        ).fetchall() == [([0, 1], 24, 24), ([0, 1, 2, 3], 4, 4), ([2, 3], 24, 24)]
+    assert matched(folder) == [([0, 1], 24, 24), ([0, 1, 2, 3], 4, 4), ([2, 3], 24, 24)]
 
 
 def test_one_thread_may_do_all_calls_that_come_at_once(fixtures: Path, tmp_path: Path) -> None:
@@ -165,9 +171,4 @@ def test_one_thread_may_do_all_calls_that_come_at_once(fixtures: Path, tmp_path:
         ]
 
     folder = rewritten(fixtures / "pairs_meet_gloo", tmp_path / "five", meet_five_times_at_once)
-    assert ingest(folder, tmp_path / "run.duckdb").ok
-    with open_database(tmp_path / "run.duckdb") as told:
-        assert told.execute(
-            "SELECT ranks, count(*), count(collective_id)"
-            " FROM collectives JOIN groups USING (group_id) GROUP BY ranks ORDER BY ranks"
-        ).fetchall() == [([0, 1], 24, 24), ([0, 1, 2, 3], 20, 20), ([2, 3], 24, 24)]
+    assert matched(folder) == [([0, 1], 24, 24), ([0, 1, 2, 3], 20, 20), ([2, 3], 24, 24)]

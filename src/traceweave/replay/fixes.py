@@ -112,7 +112,13 @@ def _together(model: Model, step: int, useful: Sequence[Fix], least: float) -> l
         answer = model.answer(*model.parsed(together))
         predicted = round(answer.predicted_step_ns)
         if predicted < step and max(step - predicted, fix.alone_ns or 0) >= enough:
-            placed = fix._replace(n=len(found) + 1, adds_ns=step - predicted, step_ns=predicted)
-            found.append(placed._replace(bottleneck=answer.bottleneck))
+            found.append(
+                fix._replace(
+                    n=len(found) + 1,
+                    adds_ns=step - predicted,
+                    step_ns=predicted,
+                    bottleneck=answer.bottleneck,
+                )
+            )
             step = predicted
     return found
