@@ -13,6 +13,7 @@
 -- column: idle_ns BIGINT | time in which nothing ran for this cause; over the causes it adds up to idle_ns of breakdown
 -- column: gaps BIGINT | gaps, or parts of gaps, with this cause; NULL for 'short'
 -- column: longest_ns BIGINT | longest of them; NULL for 'short'
+-- column: lasting_ns DOUBLE | how long the gap lasts that a moment of them lies in, on average; NULL for 'short'
 -- column: window_ns BIGINT | length of the window
 -- column: window_share DOUBLE | idle_ns / window_ns, 0 to 1
 -- column: host_op VARCHAR | the host operation that covers most of the time of these gaps; NULL if nothing covers any of them, and for 'short'
@@ -27,6 +28,7 @@ SELECT
     time_ns AS idle_ns,
     gaps,
     longest_ns,
+    lasting_ns,
     window_ns,
     tw_ratio(time_ns, window_ns) AS window_share,
     host_op,

@@ -1,7 +1,7 @@
 -- rule: launch_bound | a host that launches too late
 -- topic: idling and copies
--- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall. Where hosts launch late by turns, all ranks wait for them: if at least half of the waiting that single late ranks cause is for such hosts (cause host_bound, detail launch_bound of `stragglers`), a tenth of that for others than the worst of them, the finding is about all ranks, and that waiting is part of its bound. Its scenario takes all time of the hosts away, which CUDA graphs come near: an upper bound; what-if with times=0.5 leaves half of it. Where the longest gap of each step is most of the idle time, and `stall_share` of the step, the host does other work there than launching, and the advice is about that.
--- try: Where one gap is most of it, move what the host does there off the path of the step. Else, where work repeats, CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
+-- finds: The device was idle before the next kernel was launched, and the host was in none of the calls that other rules cover. Stalls in few steps are one_off_stall. Where hosts launch late by turns, all ranks wait for them: if at least half of the waiting that single late ranks cause is for such hosts (cause host_bound, detail launch_bound of `stragglers`), a tenth of that for others than the worst of them, the finding is about all ranks, and that waiting is part of its bound. Its scenario takes all time of the hosts away, which CUDA graphs come near: an upper bound; what-if with times=0.5 leaves half of it. Where a moment of it lies in a gap that lasts `stall_share` of the step, on average, the host does other work there than launching, and the advice is about that.
+-- try: Where long gaps are most of it, move what the host does there off the path of the step. Else, where work repeats, CUDA graphs, torch.compile, fused operators, larger batches; where ranks take turns launching late, also their cores: other load, binding.
 -- proof: idle_causes
 -- shows: gaps launch_bound
 SELECT
@@ -21,10 +21,11 @@ SELECT
     CASE
         WHEN p.is_graphed THEN 'Launch the next graph sooner: less on the host between two of them, more of the step in one'
         WHEN p.is_cuda AND NOT p.repeats THEN 'Launch sooner: less on the host before what runs on the GPU, and between'
-        WHEN i.is_one_gap THEN 'Most of it is one gap without launches. ' || CASE
+        WHEN i.long_gaps IS NOT NULL THEN format('Most of it is {} without launches. ', i.long_gaps) || CASE
             WHEN p.has_cpu_optimizer AND {{ names('optimizer_ranges', 'i.host_op') }} IS NOT NULL
                 THEN 'The optimizer runs on the CPU: keep parameters and states on the GPU, or take an optimizer that is fused for CPUs'
-            ELSE 'See what the host does there (gaps, record_function). Move it to loader workers or another thread, or do it less often'
+            WHEN p.is_torch THEN 'See what the host does there (gaps, record_function). Move it to loader workers or another thread, or do it less often'
+            ELSE 'See what the host does there (gaps, NVTX ranges). Move it to another thread, or do it less often'
         END
         WHEN p.is_compiled AND p.is_cuda THEN 'CUDA graphs, fewer graph breaks, less Python between compiled regions; larger batches per kernel'
         WHEN p.is_torch AND p.is_cuda THEN 'CUDA graphs, torch.compile, fused operators, fewer Python layers; larger batches per kernel'

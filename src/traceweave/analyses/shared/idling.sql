@@ -10,7 +10,7 @@
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
--- column: is_one_gap BOOLEAN | the longest gap of each step is most of that time, and stall_share of the step
+-- column: long_gaps VARCHAR | 'one gap', 'long gaps': a moment of that time lies in a gap that lasts stall_share of the step, on average; NULL: it does not
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as late ranks already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only numbers or a hash tell apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
@@ -22,7 +22,7 @@
 -- column: stall_opening VARCHAR | the beginning of a sentence: what idles longer, for how long, where
 -- column: stall_host_op VARCHAR | what the host is in for a third of the idle time of these steps or more
 WITH idle AS MATERIALIZED (
-    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.longest_ns, i.host_op, i.host_op_ns, r.windows
+    SELECT i.rank, i.step, i.cause, i.idle_ns, i.gaps, i.lasting_ns, i.host_op, i.host_op_ns, r.windows
     FROM {{ ref('idle_causes') }} AS i
     JOIN {{ ref('rank_windows') }} AS r USING (rank)
     CROSS JOIN {{ ref('mean_step') }} AS s
@@ -82,10 +82,10 @@ hosts AS (
     QUALIFY i.stem IS NOT NULL AND 3 * sum(i.host_op_ns) >= sum(sum(i.idle_ns)) OVER (PARTITION BY i.cause, i.is_stall)
         AND row_number() OVER (PARTITION BY i.cause, i.is_stall ORDER BY sum(i.host_op_ns) DESC NULLS LAST, i.stem) = 1
 ),
-longest AS (
+lasting AS (
     SELECT
         i.cause,
-        coalesce(2 * sum(i.longest_ns) > sum(i.idle_ns) AND avg(i.longest_ns) >= {{ param('stall_share') }} * any_value(m.step_ns), FALSE) AS is_one_gap
+        if(sum(i.idle_ns * i.lasting_ns) >= {{ param('stall_share') }} * any_value(m.step_ns) * sum(i.idle_ns), if(2 * sum(i.lasting_ns) > sum(i.idle_ns), 'one gap', 'long gaps'), NULL) AS long_gaps
     FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step) CROSS JOIN {{ ref('mean_step') }} AS m
     WHERE s.cause IS NULL
     GROUP BY i.cause
@@ -157,7 +157,7 @@ SELECT
         coalesce(' on ' || tw_ranks(c.ranks), '')) AS opening,
     coalesce(format(' ({})', tw_about(c.gaps, 'gap')), '') || coalesce('. The host is then mostly in ' || h.host_op, '') AS details,
     c.gap_ns,
-    coalesce(l.is_one_gap, FALSE) AS is_one_gap,
+    l.long_gaps,
     c.is_blamed,
     h.host_op,
     c.stalled_steps,
@@ -173,7 +173,7 @@ SELECT
     x.host_op AS stall_host_op
 FROM costs AS c
 CROSS JOIN {{ ref('mean_step') }} AS s
-LEFT JOIN longest AS l USING (cause)
+LEFT JOIN lasting AS l USING (cause)
 LEFT JOIN stalled_by AS r USING (cause)
 LEFT JOIN hosts AS h ON h.cause = c.cause AND NOT h.is_stall
 LEFT JOIN hosts AS x ON x.cause = c.cause AND x.is_stall

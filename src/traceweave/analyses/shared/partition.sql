@@ -11,6 +11,7 @@
 -- column: time_ns BIGINT | how long: the rows of a rank and step add up to window_ns
 -- column: gaps BIGINT | this and the following of 'idle', as in idle_causes
 -- column: longest_ns BIGINT | longest of them
+-- column: lasting_ns DOUBLE | how long the gap lasts that a moment of them lies in, on average
 -- column: host_op VARCHAR | the host operation that covers most of them
 -- column: host_op_ns BIGINT | time of the gaps that it covers
 -- column: window_ns BIGINT | length of the window
@@ -54,14 +55,15 @@ summed AS (
         sum(gaps_ns) AS gaps_ns,
         sum(sum(gaps_ns)) OVER (PARTITION BY rank, step) AS all_ns,
         CAST(sum(gaps) AS BIGINT) AS gaps,
-        max(longest_ns) AS longest_ns
+        max(longest_ns) AS longest_ns,
+        sum(gaps_ns * longest_ns) / sum(gaps_ns) AS lasting_ns
     FROM found
     GROUP BY rank, step, cause
 ),
 -- a rank idles when all its devices do
 caused AS MATERIALIZED (
     SELECT
-        w.rank, w.step, s.cause, s.gaps, s.longest_ns,
+        w.rank, w.step, s.cause, s.gaps, s.longest_ns, s.lasting_ns,
         CAST(s.gaps_ns * least(w.idle_ns, s.all_ns) // s.all_ns AS BIGINT) AS time_ns
     FROM windows AS w JOIN summed AS s ON s.rank = w.rank AND s.step IS NOT DISTINCT FROM w.step
 ),
@@ -73,11 +75,11 @@ idle AS (
     GROUP BY w.rank, w.step, w.idle_ns
     HAVING w.idle_ns > coalesce(sum(c.time_ns), 0)
 )
-SELECT rank, step, state, NULL AS cause, time_ns, NULL AS gaps, NULL AS longest_ns, NULL AS host_op, NULL AS host_op_ns, window_ns, timeline
+SELECT rank, step, state, NULL AS cause, time_ns, NULL AS gaps, NULL AS longest_ns, NULL AS lasting_ns, NULL AS host_op, NULL AS host_op_ns, window_ns, timeline
 FROM states
 WHERE time_ns > 0
 UNION ALL
-SELECT i.rank, i.step, 'idle', i.cause, i.time_ns, i.gaps, i.longest_ns, h.host_op, h.host_op_ns, w.window_ns, w.timeline
+SELECT i.rank, i.step, 'idle', i.cause, i.time_ns, i.gaps, i.longest_ns, i.lasting_ns, h.host_op, h.host_op_ns, w.window_ns, w.timeline
 FROM idle AS i
 JOIN windows AS w ON w.rank = i.rank AND w.step IS NOT DISTINCT FROM i.step
 LEFT JOIN hosts AS h ON h.rank = i.rank AND h.step IS NOT DISTINCT FROM i.step AND h.cause = i.cause
