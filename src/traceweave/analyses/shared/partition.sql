@@ -56,7 +56,7 @@ summed AS (
         sum(sum(gaps_ns)) OVER (PARTITION BY rank, step) AS all_ns,
         CAST(sum(gaps) AS BIGINT) AS gaps,
         max(longest_ns) AS longest_ns,
-        sum(gaps_ns * longest_ns) / sum(gaps_ns) AS lasting_ns
+        sum(CAST(gaps_ns AS DOUBLE) * longest_ns) / sum(gaps_ns) AS lasting_ns
     FROM found
     GROUP BY rank, step, cause
 ),
