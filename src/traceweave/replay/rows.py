@@ -145,14 +145,33 @@ inner_waits AS (
     ASOF JOIN asking AS a
         ON a.rank = w.rank AND a.pid = w.pid AND a.tid = w.tid AND a.start_ns <= w.start_ns
     WHERE w.end_ns <= a.end_ns
+),
+-- where an allocation fails, torch frees its cache; before that it waits for what used it on other
+-- streams, of which older profilers record nothing
+flushes AS (
+    SELECT op_id, waits_ns
+    FROM (
+        SELECT
+            h.op_id, n.allocates, lag(n.allocates) OVER calls AS before,
+            h.start_ns - lag(h.end_ns) OVER calls AS waits_ns
+        FROM host_ops AS h JOIN tw_call_names AS n USING (name)
+        SEMI JOIN (
+            SELECT rank, tid FROM host_ops JOIN tw_call_names USING (name) WHERE allocates = 'free'
+        ) AS f ON f.rank = h.rank AND f.tid = h.tid
+        WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
+        WINDOW calls AS (PARTITION BY h.rank, h.pid, h.tid ORDER BY h.start_ns)
+    )
+    WHERE allocates = 'free' AND before = 'allocate' AND waits_ns > 0
 )
 SELECT
-    h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain, h.start_ns, h.end_ns,
+    h.rank, h.op_id, (hash(h.pid, h.tid) >> 1)::BIGINT AS chain,
+    h.start_ns - coalesce(f.waits_ns, 0) AS start_ns, h.end_ns,
     c.number AS call_id, CASE WHEN i.op_id IS NULL THEN c.sort ELSE {Call.INNER} END AS sort,
     coalesce(h.step, -1) AS step, coalesce(h.correlation, -1) AS correlation,
-    h.start_local_ns AS own_start_ns, h.start_local_ns + h.duration_ns AS own_end_ns
+    h.start_local_ns - coalesce(f.waits_ns, 0) AS own_start_ns,
+    h.start_local_ns + h.duration_ns AS own_end_ns
 FROM host_ops AS h JOIN tw_replay_calls AS c USING (name)
-LEFT JOIN inner_waits AS i ON i.op_id = h.op_id
+LEFT JOIN inner_waits AS i ON i.op_id = h.op_id LEFT JOIN flushes AS f ON f.op_id = h.op_id
 WHERE h.rank BETWEEN $first AND $last AND h.kind IN ('runtime', 'driver')
 """
 
