@@ -1,7 +1,7 @@
 -- rule: sync_bound | synchronizing with the host
 -- topic: idling and copies
 -- finds: The host launched late because it had waited for the device, and no longer than that wait explains.
--- try: No `.item()`, `.cpu()` or printing in the loop, or less of the operator that most of the waiting is in; batches from pinned memory; see `syncs`. What the waits of that operator alone cost is replayed too. Less work of the host between a wait and the next launch: where long gaps are most of it, on another thread.
+-- try: No `.item()`, `.cpu()` or printing in the loop, or less of the operator that most of the waiting is in; batches from pinned memory; see `syncs`. What the waits of that operator alone cost is replayed too. Less work of the host between a wait and the next launch: where long gaps in one range are most of it, on another thread.
 -- proof: idle_causes
 -- shows: gaps sync
 WITH waits AS (
@@ -34,7 +34,10 @@ SELECT
         WHEN p.is_torch
             THEN 'Remove .item(), .cpu(), printing and synchronize from the loop, or do them every n steps: see syncs' || CASE WHEN w.writes THEN '. Copies to the GPU would wait then: ' || w.better ELSE '' END
         ELSE 'Synchronize less: events and streams in place of waiting for the device, asynchronous copies from pinned memory: see syncs'
-    END || coalesce(format('. Most of it is {} after a wait: move what the host does there to another thread, or do it less often', i.long_gaps),
-        '. Do less on the host between a wait and the next launch') AS advice
+    END || CASE
+        WHEN i.host_op IS NOT NULL AND i.long_gaps IS NOT NULL
+            THEN format('. Most of it is {} after a wait: move what the host does there to another thread, or do it less often', i.long_gaps)
+        ELSE '. Do less on the host between a wait and the next launch'
+    END AS advice
 FROM {{ ref('idling') }} AS i JOIN {{ ref('idle_scenarios') }} AS f USING (cause) CROSS JOIN {{ ref('program') }} AS p CROSS JOIN waits AS w LEFT JOIN main AS m ON TRUE
 WHERE cause = 'sync' AND NOT i.is_blamed
