@@ -10,7 +10,7 @@
 -- column: opening VARCHAR | the beginning of a sentence: what idles, for how long, where
 -- column: details VARCHAR | its end: how many gaps, and what the host is in
 -- column: gap_ns DOUBLE | mean length of a gap; NULL for gaps too short to be looked into
--- column: long_gaps VARCHAR | 'one gap', 'long gaps': a moment of that time lies in a gap that lasts stall_share of the step, on average; NULL: it does not
+-- column: long_gaps VARCHAR | 'one gap', 'long gaps' (of 1 ms or more): a moment of that time lies in a gap that lasts stall_share of the step, on average; NULL: it does not
 -- column: is_blamed BOOLEAN | the ranks concerned are few, and blamed as late ranks already
 -- column: host_op VARCHAR | what the host is in for a third of that time or more, in words; ranges that only numbers or a hash tell apart are taken together
 -- column: stalled_steps BIGINT[] | the steps that idle so much longer than usual that this is most of the time; NULL if there are none, or if they are more than a third
@@ -84,11 +84,19 @@ hosts AS (
 ),
 lasting AS (
     SELECT
-        i.cause,
-        if(sum(i.idle_ns * i.lasting_ns) >= {{ param('stall_share') }} * any_value(m.step_ns) * sum(i.idle_ns), if(2 * sum(i.lasting_ns) > sum(i.idle_ns), 'one gap', 'long gaps'), NULL) AS long_gaps
-    FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step) CROSS JOIN {{ ref('mean_step') }} AS m
-    WHERE s.cause IS NULL
-    GROUP BY i.cause
+        cause,
+        CASE
+            WHEN usual_ns < {{ param('stall_share') }} * step_ns THEN NULL
+            WHEN is_most THEN 'one gap'
+            WHEN usual_ns >= 1000000 THEN 'long gaps' -- between two launches of a host that does nothing else lies less
+        END AS long_gaps
+    FROM (
+        SELECT
+            i.cause, any_value(m.step_ns) AS step_ns, sum(i.idle_ns * i.lasting_ns) / sum(i.idle_ns) AS usual_ns, 2 * sum(i.lasting_ns) > sum(i.idle_ns) AS is_most
+        FROM idle AS i LEFT JOIN stalls AS s ON s.cause = i.cause AND list_contains(s.stalled_steps, i.step) CROSS JOIN {{ ref('mean_step') }} AS m
+        WHERE s.cause IS NULL
+        GROUP BY i.cause
+    )
 ),
 by_rank AS (
     SELECT
