@@ -12,6 +12,7 @@ from traceweave.cli.verdict import verdict_lines
 ROW = {
     "severity": "critical", "title": "Rank 2 waits for data", "ranks": [2], "cost_ns": 39_600_000,
     "uncertainty_ns": 3_200_000,
+    "on_top_ns": None,
     "step_share": 0.455, "per": "step", "cost_is": "replayed", "scenario": "rank=2 like=median",
     "evidence": "Rank 2 is in 'load' for 40.7 ms", "advice": "More workers", "proof": "stragglers",
 }  # fmt: skip

@@ -18,7 +18,8 @@ class Block(NamedTuple):
     severity: str
     cost: str
     """What it costs: 'at most 5.38 ms per step (6.2%)', with ±12.1 ms where it may be off by half,
-    or by what another recording may differ, if that is all of it; '' where it costs no time."""
+    or by what another recording may differ, if that is all of it; what it gains beside others and
+    alone, where these differ by half; '' where it costs no time."""
     title: str
     """Who and what, in at most 12 words."""
     evidence: str
@@ -66,6 +67,12 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
         return ""
     share = "" if row["step_share"] is None else f" ({percent(row['step_share'])})"
     most = "" if row["cost_is"] == "replayed" else "at most "
+    if (later := row["on_top_ns"]) is not None:
+        alone = (
+            f"{most}{duration(row['cost_ns'])}{share}" if is_worth_it(row) else "hardly anything"
+        )
+        gain = f"{duration(later)} per {row['per']}" if later else "nothing"
+        return f"{gain} once what gains more is fixed; alone {alone}"
     if not row["cost_ns"]:
         return "no gain by replay"
     if not is_worth_it(row):  # nanoseconds of rounding, or milliseconds of a long step

@@ -5,13 +5,14 @@
 -- param: min_share
 -- param: warning_share
 -- param: critical_share
--- column: severity ENUM('critical', 'warning', 'info') | by what it costs; sorts in this order
+-- column: severity ENUM('critical', 'warning', 'info') | by what it costs, or gains on top of others where that is told; sorts in this order
 -- column: title VARCHAR | who and what, in at most 12 words
 -- column: rule VARCHAR | which rule: see docs/terms.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
 -- column: uncertainty_ns BIGINT | by how much a replayed cost may be off, as in what-if; NULL: it is no replayed one, or one step does not tell
+-- column: on_top_ns BIGINT | what it gains once what gains more is fixed, if that is more than twice, or less than half of cost_ns
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
@@ -23,7 +24,7 @@
 -- column: note VARCHAR | why its cost is a bound although it has a scenario: how much more that gains as it changes more, or why it is not replayed; why a replayed cost is above the bound; or how far to trust what is replayed
 -- column: shows VARCHAR | what of a timeline it is about: gaps of a cause, ops of a category, waits, transfers (of some uses) or steps, and selectors as of what-if where they differ from those of scenario; NULL: nothing
 -- main: severity, title, rule, ranks, cost_ns, cost_is, step_share, evidence, advice, proof
--- order: rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
+-- order: rule <> 'hang', severity, cost_ns DESC NULLS LAST, rule, ranks NULLS FIRST, group_id NULLS FIRST
 -- caveat: costs do not add up: 'traceweave analyze fixes' replays the first n together.
 -- caveat: what gains less than min_share by replay, and at most less than warning_share, is left out: -p min_share=0 shows it.
 -- caveat: advice on buckets and on gathering ahead is given only where it gains min_share or more by replay.
@@ -47,9 +48,10 @@ WITH costly AS (
         CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
-        CASE WHEN is_fix AND r.adds_ns > 2 * r.alone_ns THEN r.adds_ns END AS on_top_ns,
+        CASE WHEN is_fix AND (r.adds_ns > 2 * r.alone_ns OR 2 * r.adds_ns < r.alone_ns) THEN r.adds_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        CASE WHEN r.alone_ns IS NOT NULL AND is_fix THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        -- who was not recorded may be as late
+        CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT (starts_with(f.scenario, 'rank=') AND x.are_missing) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > cost_ns AND f.ceiling IS NOT NULL
@@ -64,13 +66,14 @@ WITH costly AS (
     LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NOT NULL) AS m ON m.scenario = f.remedy
     LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NULL) AS w ON TRUE
     LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
+    CROSS JOIN (SELECT coalesce(count(*) < max(world_size), FALSE) AS are_missing FROM ranks) AS x
 )
 SELECT
     CAST(CASE
         WHEN c.cost_ns IS NULL THEN coalesce(c.at_most, 'info')
         WHEN c.at_most = 'info' THEN 'info'
-        WHEN c.cost_ns >= {{ param('critical_share') }} * s.length_ns THEN 'critical'
-        WHEN c.cost_ns >= {{ param('warning_share') }} * s.length_ns THEN 'warning'
+        WHEN coalesce(c.on_top_ns, c.cost_ns) >= {{ param('critical_share') }} * s.length_ns THEN 'critical'
+        WHEN coalesce(c.on_top_ns, c.cost_ns) >= {{ param('warning_share') }} * s.length_ns THEN 'warning'
         ELSE 'info'
     END AS ENUM('critical', 'warning', 'info')) AS severity,
     c.title,
@@ -79,6 +82,7 @@ SELECT
     c.group_id,
     c.cost_ns,
     c.uncertainty_ns,
+    c.on_top_ns,
     c.cost_ns / s.length_ns AS step_share,
     coalesce(s.unit, 'step') AS per,
     c.cost_is,
@@ -93,7 +97,6 @@ SELECT
         WHEN c.cost_is = 'replayed' AND c.cost_ns - c.bound_ns >= 0.05 * c.bound_ns
         THEN format('. Without it{} a {} is {} shorter by replay', coalesce(' and ' || c.also, ''), coalesce(s.unit, 'step'), tw_time(c.cost_ns))
         ELSE '' END
-    || coalesce(format('. Once what gains more is fixed, it gains {}', tw_time(c.on_top_ns)), '')
     || CASE WHEN c.cost_is = 'replayed' AND NOT c.is_vain AND c.remedy_ns < 0.95 * c.cost_ns AND starts_with(c.remedy, split_part(c.scenario, ' times', 1)) THEN format('. ''{}'' alone gains {}', c.remedy, tw_time(c.remedy_ns)) ELSE '' END AS evidence,
     c.proof,
     CASE WHEN c.is_vain THEN coalesce(c.otherwise, c.advice) ELSE c.advice END AS advice,
@@ -104,4 +107,4 @@ FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
     -- but not what others under its ceiling claim to the last; that nothing can be gained there is told
     AND NOT coalesce(c.left_ns = 0 AND c.most_ns > 0 AND NOT c.is_fix, FALSE)
-ORDER BY rule <> 'hang', cost_ns DESC NULLS LAST, severity, rule, ranks NULLS FIRST, group_id NULLS FIRST
+ORDER BY rule <> 'hang', severity, cost_ns DESC NULLS LAST, rule, ranks NULLS FIRST, group_id NULLS FIRST

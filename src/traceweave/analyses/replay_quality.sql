@@ -19,7 +19,7 @@
 -- column: dropped_kinds VARCHAR | how many of which kind
 -- column: path_unexplained DOUBLE | share of the whole run's critical path that no edge explains; from 0.01 on, answers say so
 -- column: note VARCHAR | what to switch on when recording; NULL: nothing
--- main: rank, explained, unexplained_ns, window_ns, host_waits, inferred_waits, incomplete, dropped, path_unexplained, note
+-- main: rank, explained, unexplained_ns, window_ns, collectives, unfollowed, inferred_waits, incomplete, path_unexplained, note
 -- order: rank
 -- caveat: replaying the unchanged graph gives every start and end as measured, or is refused; that does not make inferred edges true.
 WITH short_of_ranks AS (

@@ -10,7 +10,7 @@
 -- column: call VARCHAR | the API call
 -- column: reason VARCHAR | 'synchronize': the call waits by definition; 'copy': a call that copied between the device and memory of the host that is not pinned, and returned only when the copy had ended
 -- column: host_op VARCHAR | innermost PyTorch operator around the call; NULL if none is recorded
--- column: annotation VARCHAR | innermost annotation or NVTX range around it
+-- column: annotation VARCHAR | innermost annotation or NVTX range around it; those that only numbers or a hash tell apart, as of steps, are taken together
 -- column: python VARCHAR | innermost Python function around it
 -- column: count BIGINT | calls
 -- column: total_ns BIGINT | time the host spent in them
@@ -102,7 +102,7 @@ SELECT
     c.call,
     c.reason,
     p.host_op,
-    p.annotation,
+    CASE WHEN count(DISTINCT p.annotation) > 1 THEN 'ranges like ' ELSE '' END || min(p.annotation) AS annotation,
     p.python,
     count(*) AS count,
     CAST(sum(c.duration_ns) AS BIGINT) AS total_ns,
@@ -114,5 +114,5 @@ SELECT
     count(DISTINCT c.step) AS steps
 FROM calls AS c
 LEFT JOIN placed AS p ON p.call_id = c.op_id
-GROUP BY c.rank, c.call, c.reason, p.host_op, p.annotation, p.python
-ORDER BY total_ns DESC, c.rank, c.call, c.reason, p.host_op, p.annotation, p.python
+GROUP BY c.rank, c.call, c.reason, p.host_op, tw_unnumbered(p.annotation), p.python
+ORDER BY total_ns DESC, c.rank, c.call, c.reason, p.host_op, annotation, p.python

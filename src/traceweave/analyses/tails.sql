@@ -42,7 +42,7 @@
 -- column: tail_rank_cause VARCHAR | what that rank did longer in the step with most of it, as in stragglers
 -- column: tail_steps BIGINT[] | the steps of the tail
 -- column: tail_recurs BOOLEAN | whether it is in several steps, or several times without steps
--- column: note VARCHAR | what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
+-- column: note VARCHAR | why no tail is told, what a transfer may include, and the algorithms where NCCL ran several; NULL if there is nothing to say
 -- column: link VARCHAR | where the group's bytes go (groups): 'intra-node', 'inter-node' or 'mixed'; NULL if unknown
 -- main: op, group_id, link, bytes_from, instances, duration_p50_ns, duration_p99_ns, wait_p99_ns, transfer_p99_ns, tail_is, tail_rank, tail_steps, note
 -- order: op, group_id NULLS LAST, bytes_from NULLS LAST
@@ -168,7 +168,7 @@ SELECT
     CASE WHEN tail_is = 'late arrival' THEN g.late_cause END AS tail_rank_cause,
     g.steps AS tail_steps,
     CASE WHEN g.instances > 0 THEN len(coalesce(g.steps, [])) > 1 OR (g.steps IS NULL AND g.instances > 1) END AS tail_recurs,
-    nullif(concat_ws('; ', t.note, tw_several_ways(n.ways)), '') AS note,
+    nullif(concat_ws('; ', CASE WHEN c.instances < 5 THEN 'fewer than 5 operations: no tail is told' END, t.note, tw_several_ways(n.ways)), '') AS note,
     o.link
 FROM call_tails AS c
 LEFT JOIN groups AS o USING (group_id)

@@ -15,7 +15,7 @@ from traceweave.errors import TraceweaveError, UsageError
 from traceweave.ingestion.first_steps import first_steps
 from traceweave.ingestion.load import Outcome, Progress, Silent, as_measured, load_all
 from traceweave.ingestion.record import (
-    note_ranks_beyond_the_job,
+    note_ranks_that_do_not_fit_the_job,
     note_ranks_without_gpu_work,
     record,
 )
@@ -159,7 +159,7 @@ def _weave(
     con = draft.con
     notes = (
         *found.notes,
-        *note_ranks_beyond_the_job(con),
+        *note_ranks_that_do_not_fit_the_job(con),
         *note_ranks_without_gpu_work(con),
         *join_records(con),
         *join_nccl(con),

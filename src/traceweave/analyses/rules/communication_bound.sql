@@ -1,7 +1,7 @@
 -- rule: communication_bound | communication that nothing hides
 -- topic: communication
 -- finds: Transfer that no compute hides, beyond what `poor_overlap` and `read_sum` claim: where one claims some, the cost is no more than the rest, though the scenario removes all. Where DDP reduces gradients again, the scenario is that these calls, with the waiting in them, are gone. `info` below `comm_bound_share` (30 %), since tensor parallelism always has some. Where most of it is in calls of less than `small_bytes` (64 KiB), sending less does not help, and the advice differs. Where ranks of a group were not recorded it includes waiting for them, and the evidence says so (if `min_share` of the step or more); sends and recvs of pipelines are in pipeline_wait instead.
--- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
+-- try: Where DDP or FSDP reduces gradients in several backward passes of an update: in the last alone. Send less, keep groups within a node, compare `bandwidth` with the peak of the links. Where ranks were not recorded, record them first. The advice fits the kind of parallelism (`used_for` of `groups`) with most of it, and to others with a third or more: DDP, FSDP, tensor parallelism, all_to_all, a pipeline, or unknown.
 -- proof: bandwidth
 -- shows: transfers
 -- param: comm_bound_share DOUBLE = 0.3 | exposed transfer of at least this share of the step is a warning, below it is info
@@ -26,7 +26,7 @@ SELECT
     END || coalesce('. ' || l.again, CASE WHEN p.cost_ns > 0 THEN '' ELSE '. ' || h.said END, '') AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
     coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. {}', tw_size({{ param('small_bytes') }}), l.fewer)
-    ELSE l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
+    ELSE CASE WHEN r.are_missing THEN 'It may be waiting: record every rank first. ' ELSE '' END || l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
 CROSS JOIN LATERAL (
@@ -46,3 +46,4 @@ CROSS JOIN LATERAL (
     SELECT e.transfer_ns - coalesce(p.cost_ns, 0) - e.read_ns AS left_ns,
         e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait
 ) AS w
+CROSS JOIN (SELECT coalesce(count(*) < max(world_size), FALSE) AS are_missing FROM ranks) AS r

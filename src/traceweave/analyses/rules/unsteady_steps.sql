@@ -127,10 +127,14 @@ late AS (
     QUALIFY row_number() OVER (ORDER BY late_ns DESC, late_rank) = 1
 )
 SELECT
-    format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns)) AS title,
+    CASE
+        WHEN len(t.long_steps) = 1 THEN format('Step {} takes {}', t.longest, tw_time(t.max_ns))
+        ELSE format('{} of {} steps take up to {}', len(t.long_steps), t.steps, tw_time(t.max_ns))
+    END || format(', the median step {}', tw_time(t.p50_ns)) AS title,
     t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) AS cost_ns,
     'steps step=' || t.longest AS shows,
-    format('Steps take {} at the median, {} on average. The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns), t.longest, tw_time(t.max_ns),
+    format('Steps take {} at the median, {} on average. {}The longest, step {}, takes {}{}', tw_time(t.p50_ns), tw_time(t.mean_ns),
+        CASE WHEN len(t.long_steps) > 1 THEN format('Long are {}. ', tw_steps(t.long_steps)) ELSE '' END, t.longest, tw_time(t.max_ns),
         CASE WHEN len(g.ranks) < m.ranks THEN ', mean over the ranks' ELSE '' END)
     || coalesce(format('. {} grew there by {}', CASE g.grew
         WHEN 'compute' THEN 'Compute'

@@ -11,6 +11,7 @@
 -- column: device_min_ns BIGINT | shortest device window over the steps, mean over the ranks; NULL without any
 -- column: device_max_ns BIGINT | longest
 -- column: inferred_from VARCHAR | what steps are inferred from, in words; NULL: ranges mark them
+-- column: long_steps BIGINT[] | those that take longer than the median by half of what the longest does, or more
 WITH lengths AS (
     SELECT s.*, w.device_ns
     FROM {{ ref('steps') }} AS s
@@ -20,18 +21,21 @@ WITH lengths AS (
     -- a step that launched nothing, in a run that has a GPU, is none
     WHERE s.length_source = 'device' OR s.device_ranks > 0 OR NOT EXISTS (FROM steps WHERE device_start_local_ns IS NOT NULL)
 )
-SELECT
-    count(*) AS steps,
-    avg(length_ns) AS mean_ns,
-    tw_percentile(length_ns, 0.5) AS p50_ns,
-    tw_percentile(length_ns, 0.95) AS p95_ns,
-    max(length_ns) AS max_ns,
-    arg_max(step, (length_ns, -step)) AS longest,
-    arg_max(longest_rank, (length_ns, -step)) AS rank,
-    any_value(length_source) AS source,
-    min(device_ns) AS device_min_ns,
-    max(device_ns) AS device_max_ns,
-    (SELECT CASE WHEN bool_or(source = 'inferred') THEN 'kernels that repeat' WHEN bool_or(source = 'module') THEN 'calls of the model'
-        WHEN bool_or(source = 'recording') THEN 'recordings, each of which counts as one' END FROM steps) AS inferred_from
-FROM lengths
-HAVING count(*) > 0
+SELECT t.*, (SELECT list(step ORDER BY step) FROM lengths WHERE 2 * (length_ns - t.p50_ns) >= t.max_ns - t.p50_ns) AS long_steps
+FROM (
+    SELECT
+        count(*) AS steps,
+        avg(length_ns) AS mean_ns,
+        tw_percentile(length_ns, 0.5) AS p50_ns,
+        tw_percentile(length_ns, 0.95) AS p95_ns,
+        max(length_ns) AS max_ns,
+        arg_max(step, (length_ns, -step)) AS longest,
+        arg_max(longest_rank, (length_ns, -step)) AS rank,
+        any_value(length_source) AS source,
+        min(device_ns) AS device_min_ns,
+        max(device_ns) AS device_max_ns,
+        (SELECT CASE WHEN bool_or(source = 'inferred') THEN 'kernels that repeat' WHEN bool_or(source = 'module') THEN 'calls of the model'
+            WHEN bool_or(source = 'recording') THEN 'recordings, each of which counts as one' END FROM steps) AS inferred_from
+    FROM lengths
+    HAVING count(*) > 0
+) AS t

@@ -28,7 +28,7 @@ SELECT
         WHEN ph = 'X' AND duration_ns < 0 THEN 'negative duration'
         WHEN ph = 'X' THEN 'span'
         WHEN ph IN ('B', 'E') THEN 'mark'
-        WHEN ph IN ('s', 't', 'f') THEN CASE WHEN cat IN ('ac2g', 'async_gpu', 'async_cpu_to_gpu') THEN 'launch arrow' ELSE 'arrow' END
+        WHEN ph IN ('s', 't', 'f') THEN CASE WHEN cat IN ('ac2g', 'async_gpu', 'async_cpu_to_gpu') OR (cat = 'async' AND name = 'launch') THEN 'launch arrow' ELSE 'arrow' END
         WHEN ph = 'C' AND name IS NOT NULL AND json_type(args) = 'OBJECT' AND len(json_keys(args)) > 0 THEN 'counter'
         WHEN ph IN ('i', 'I') AND name = '[memory]' THEN 'memory'
         ELSE 'other'
