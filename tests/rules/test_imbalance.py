@@ -110,23 +110,3 @@ def test_of_a_rank_late_in_few_steps_the_cost_is_of_these(recorded: Recorded) ->
     assert steps == [10]
     assert 0.5 <= share < 0.7
     assert row["cost_ns"] == pytest.approx(share * longest, abs=1)
-
-
-# what was wrong: "In 69.5% of the waiting, the late rank waits in another process group", of the
-# only group of a ring that passes messages on
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("slow_in_ring_gloo", "it waits for messages"),
-        ("slow_rank_2x2_gloo", "it waits in another process group"),
-    ],
-)
-def test_where_there_is_one_group_a_late_rank_waits_for_messages(
-    name: str, words: str, recorded: Recorded, tmp_path: Path
-) -> None:
-    path = tmp_path / "causes.sql"
-    path.write_text(
-        "-- analysis: causes | why ranks come late\n-- column: words VARCHAR | in words\n"
-        "SELECT words FROM tw_late_causes() WHERE cause = 'other_group'\n"
-    )
-    assert recorded(name).analyze(path)["words"].tolist() == [words]
