@@ -77,7 +77,9 @@ def test_a_cost_is_what_what_if_says_of_the_scenario(run: traceweave.Run) -> Non
     found = run.findings().dropna(subset=["cost_ns"])
     replayed = found[found["cost_is"] == "replayed"]
     assert len(replayed)
-    assert found["cost_ns"].is_monotonic_decreasing
+    of = ["critical", "warning", "info"]
+    order = [(of.index(row.severity), -row.cost_ns) for row in found.itertuples()]
+    assert order == sorted(order)
     scenarios = replayed["scenario"].unique().tolist()
     answers = run.what_if(*scenarios).head(len(scenarios)).set_index("scenario")
     for row in replayed.to_dict("records"):
@@ -126,7 +128,7 @@ def test_a_finding_says_what_it_gains_once_others_are_fixed(
     adds = fixes.loc["rank=1 like=median", "gain_ns"]
     assert (second["severity"], second["on_top_ns"]) == ("critical", adds)
     assert second["cost_ns"] < 1_000
-    assert 15e6 < adds < 22e6
+    assert 22e6 < adds < 27e6
     cost = cost_in_words(second)
     assert (
         cost == f"{adds / 1e6:.1f} ms per step once what gains more is fixed; alone hardly anything"

@@ -54,8 +54,9 @@ def test_the_headline_and_paragraph_tell_the_costliest_finding(
 
 def test_more_findings_than_the_paragraph_tells_are_counted() -> None:
     row = {"severity": "warning", "rule": "x", "ranks": None, "cost_ns": None, "step_share": None,
-           "uncertainty_ns": None, "on_top_ns": None, "bound_ns": None, "cost_is": None, "scenario": "s", "title": "T",
-           "evidence": "E", "advice": "A", "proof": "p", "group_id": None}  # fmt: skip
+           "uncertainty_ns": None, "on_top_ns": None, "bound_ns": None, "cost_is": None,
+           "scenario": "s", "title": "T", "evidence": "E", "advice": "A", "proof": "p",
+           "group_id": None}  # fmt: skip
     five = Findings([{**row} for _ in range(5)])
     said = Block("warning", "", "T", "E", "A", "traceweave what-if my.duckdb s")
     assert cards(five, (), None, "my.duckdb") == tuple(

@@ -238,14 +238,16 @@ class Changer:
         return Idle(self.graph)
 
     def _new(self, old: Ints, kind: str, column: str, chosen: Flags, s: Scenario) -> Ints:
+        time = old
         if column == "delay":
             # that of what follows nothing is its date
-            chosen = chosen & self.graph.nodes.depends(slice(None))
+            depends = self.graph.nodes.depends(slice(None))
+            chosen, time = chosen & depends, np.where(depends, old, 0)
         if s.like is not None:
             # first, as it takes the most memory
             number, sort = KINDS.index(kind), self.graph.nodes.sort
             sorts = np.unique(np.concatenate([sort[self._kinds(c) == number] for c in _COLUMNS]))
-            rows, factor = self._likeness.factors(old, kind, sorts, chosen, s)
+            rows, factor = self._likeness.factors(time, kind, sorts, chosen, s)
             values = np.rint(old[rows] * factor)
             del factor
             new = old.astype(np.int64)

@@ -17,6 +17,9 @@ from traceweave.replay.streams import Streams, order_streams, records
 CATEGORIES = np.array([Sort.COMPUTE, Sort.COMMUNICATION, Sort.MEMORY])
 """Sorts of nodes by the category of an op."""
 
+END = host.BEGIN - 1
+"""The op_id of the end of the last of some steps in a row."""
+
 EARLY_NS = 500_000
 """Gloo wakes who waits for a collective, and then ends the range that the profiler shows of it: by
 so much the caller may go on before that ends."""
@@ -242,14 +245,14 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     A thread waits for a collective that ended between two of its operators.
     """
     # of what begins together the longest is around the others
-    last = {"last_ns": -rows.cpu["end_ns"]}
-    every = sorted_by({**rows.cpu, **last}, "chain", "start_ns", "last_ns", "op_id")
+    ops = _with_marks(rows.cpu, rows.steps)
+    every = sorted_by({**ops, "last_ns": -ops["end_ns"]}, "chain", "start_ns", "last_ns", "op_id")
     cpu = where(every, host.outermost(every))
     of_host = where(rows.collectives, rows.collectives["gpu_op"] < 0)
     comm = sorted_by(of_host, "chain", "start_ns", "op_id")
     member = comm["instance"] >= 0
-    ops = len(cpu["op_id"])
-    parts = _Numbers(member, ops)
+    parts = _Numbers(member, len(cpu["op_id"]))
+    done = int(np.sum(cpu["op_id"] >= 0)) + len(member)
     waited = np.hstack([_finished_between(cpu, comm), _messages_between(cpu, comm)])
     source, target = np.unique(waited, axis=1)
     before, after = host.handovers(cpu)
@@ -259,8 +262,8 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         Edges.of(before, after, 0 * before, Edge.HANDOVER),
     )
     facts = Counter(
-        ops=ops + len(member),
-        launched=ops + len(member),
+        ops=done,
+        launched=done,
         host_waits=len(source),
         unfollowed=int(np.sum(~_followed(comm, source))),
     )
@@ -271,6 +274,31 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     part = comm["instance"][member]
     graph = RankGraph(rows.rank, edges, arrives, arrives, part, rows.steps, none, facts=facts)
     return joined(_operators(rows, cpu), transfers), graph
+
+
+def _with_marks(cpu: Columns, steps: Columns) -> Columns:
+    """Return operators with two more, of no length, for each stretch of steps in a row that have
+    some: where it begins, whatever came before, and where it ends. What the thread with most
+    operators does between them and its operators it does in the step."""
+    main = cpu["chain"][most_common(cpu["chain"])][:1]
+    steps = where(steps, np.isin(steps["step"], cpu["step"]))
+    step = steps["step"]
+    if not len(step):
+        return cpu
+    apart = np.diff(step) != 1
+    first, last = np.append(True, apart), np.append(apart, True)
+    at = np.append(steps["start_ns"][first], steps["end_ns"][last])
+    begins = np.arange(len(at)) < np.sum(first)
+    marks = {
+        "op_id": np.where(begins, host.BEGIN, END), "chain": np.repeat(main, len(at)),
+        "start_ns": at, "end_ns": at, "step": np.append(step[first], step[last]),
+        "asks": np.ones(len(at)),
+    }  # fmt: skip
+    none = np.full(len(at), -1)
+    return {
+        name: np.append(column, marks.get(name, none)).astype(column.dtype)
+        for name, column in cpu.items()
+    }
 
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
@@ -333,7 +361,7 @@ def _followed(comm: Columns, source: Ints) -> Flags:
 
 
 def _operators(rows: RankRows, cpu: Columns) -> Nodes:
-    first = leads(cpu["chain"])
+    first = leads(cpu["chain"]) | (cpu["op_id"] == host.BEGIN)
     free = np.where(first, 0, np.roll(cpu["end_ns"], 1))
     # ranges know a thread with its process, operators here do not
     holds = {**rows.holds, "chain": np.zeros(len(rows.holds["chain"]), np.int64)}

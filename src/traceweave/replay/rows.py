@@ -234,7 +234,7 @@ FROM collective_instances LEFT JOIN (
 """
 
 # every op, a second node of each part in a collective, what asks for one that the host transfers,
-# both ends of calls, the collectives, and the beginning of a step of each rank
+# both ends of calls, the collectives, and where steps begin and end
 _MOST_NODES = """
 SELECT
     (SELECT count(*) FROM gpu_ops) + (SELECT count(*) FROM device_ops WHERE timeline = 'cpu')
@@ -242,7 +242,7 @@ SELECT
     + (SELECT count(*) FROM tw_replay_instances)
     + 2 * (SELECT count(*) FROM host_ops JOIN tw_replay_calls USING (name)
         WHERE sort < 5 OR sort = 9)
-    + (SELECT count(*) FROM ranks)
+    + (SELECT count(*) FROM ranks) + (SELECT 2 * count(*) FROM steps)
 """
 
 _RECORDED = """

@@ -7,7 +7,7 @@ FROM (VALUES
     ('host_bound', 2, 'its host is late'),
     ('data_loading', 3, 'it waits for data'),
     ('copies', 4, 'it copies longer'),
-    ('other_group', 5, 'it waits in another process group'),
+    ('other_group', 5, 'it waits in another group or for messages'),
     ('device_delay', 6, 'its GPU starts launched work late'),
     ('unknown_idle', 7, 'it idles longer, no cause recorded'),
     ('late_end', 8, 'its previous collective ends later')

@@ -182,7 +182,7 @@ ways AS (
         coalesce(format('Ranks wait, most for rank {}, maybe by chance', m.rank), 'Ranks wait for each other' || CASE WHEN d.cause IS NULL THEN '' ELSE ' in turn' END
             || coalesce(', mostly for ' || CASE WHEN d.share >= 0.5 THEN
                 CASE d.cause WHEN 'compute' THEN 'longer compute' WHEN 'host_bound' THEN 'late hosts' WHEN 'data_loading' THEN 'data' WHEN 'copies' THEN 'longer copies'
-                    WHEN 'other_group' THEN 'other groups' WHEN 'device_delay' THEN 'late GPUs' WHEN 'late_end' THEN 'collectives ending late' END
+                    WHEN 'other_group' THEN CASE WHEN (SELECT count(*) FROM groups) > 1 THEN 'other groups' ELSE 'messages' END WHEN 'device_delay' THEN 'late GPUs' WHEN 'late_end' THEN 'collectives ending late' END
             END, '')) AS title,
         CASE WHEN d.is_own THEN d.longest_ns ELSE d.wait_ns END AS cost_ns,
         d.shows,
