@@ -1,6 +1,5 @@
 -- shared: kernel_times | ranks that compute longer than the others, rather not by chance, in the same kernels or in more of them
 -- grain: one row per such rank
--- needs: gpu_ops
 -- param: slow_kernels
 -- param: kernel_spread
 -- param: straggler_chance
@@ -9,9 +8,9 @@
 -- column: longer_share DOUBLE | excess_ns as a share of what these kernels take on the others
 -- column: slower_share DOUBLE | share of that time in kernels that are slower at all
 -- column: typical_share DOUBLE | half of the kernel names are slower by this or more; NULL: of no name it can be said
--- column: more_ns DOUBLE | how much longer compute runs on it per step than on the others at the median, whatever they run
+-- column: more_ns DOUBLE | how much longer compute runs on it per step than on its like at the median, whatever they run
 -- column: more_share DOUBLE | more_ns as a share of that median
--- column: names BIGINT | kernel names that it runs
+-- column: names BIGINT | names of kernels, or of operators without a GPU, that it runs
 -- column: heavy BIGINT | the fewest of them with nine tenths of what it is longer in than the others at the median
 -- column: heaviest VARCHAR | the one that has most of it
 WITH
@@ -31,6 +30,12 @@ medians AS MATERIALIZED (
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
     FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
     WHERE category = 'compute' AND kind = 'kernel' AND (step IS NULL OR tw_counts(rank, step))
+    GROUP BY rank, name
+    UNION ALL
+    -- without a GPU; where ranks share its cores, single calls tell little
+    SELECT rank, name, any_value(stage), sum(n) / any_value(windows), sum(ns) / any_value(windows), NULL, NULL
+    FROM {{ ref('own_times') }} JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
+    WHERE kind = 'operator' AND (step IS NULL OR tw_counts(rank, step))
     GROUP BY rank, name
 ),
 beside_others AS (
@@ -67,17 +72,7 @@ same AS (
     GROUP BY rank
 ),
 work AS (
-    SELECT
-        rank,
-        compute_ns - usual_ns AS more_ns,
-        compute_ns / nullif(usual_ns, 0) - 1 AS more_share
-    FROM (
-        SELECT
-            rank, avg(compute_ns) AS compute_ns,
-            median(avg(compute_ns)) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW) AS usual_ns
-        FROM {{ ref('budget') }}
-        GROUP BY rank
-    )
+    SELECT rank, avg(more_ns) AS more_ns, sum(more_ns) / nullif(sum(compute_ns - more_ns), 0) AS more_share FROM {{ ref('beside_its_like') }} GROUP BY rank
 ),
 -- of a rank that does not run a kernel the time is 0
 longer AS (
@@ -105,17 +100,16 @@ parts AS (
 steps AS (
     SELECT CAST(unnest(drawn.rank) AS INTEGER) AS rank, unnest(drawn.chance) AS chance
     FROM (
-        SELECT sweep_chances(list(trial), list(rank), list(compute_ns)) AS drawn
+        SELECT sweep_chances(list(trial), list(rank), list(greatest(more_ns, 0))) AS drawn
         FROM (
-            SELECT dense_rank() OVER (ORDER BY step, stage) AS trial, rank, compute_ns, step
-            FROM {{ ref('budget') }} LEFT JOIN peers USING (rank) WHERE step IS NOT NULL
+            SELECT dense_rank() OVER (ORDER BY step, stage) AS trial, rank, more_ns, step FROM {{ ref('beside_its_like') }} WHERE step IS NOT NULL
         )
         HAVING count(DISTINCT step) > 1
     )
 )
 SELECT rank, s.excess_ns, s.longer_share, s.slower_share, s.typical_share, w.more_ns, w.more_share, p.names, p.heavy, p.heaviest
-FROM parts AS p JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank) LEFT JOIN steps AS c USING (rank)
-WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }} AND coalesce(c.chance <= {{ param('straggler_chance') }}, TRUE)
+FROM parts AS p LEFT JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank) LEFT JOIN steps AS c USING (rank)
+WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }} AND coalesce(c.chance <= {{ param('straggler_chance') }}, s.typical_share IS NOT NULL)
     AND rank NOT IN (
         SELECT rank
         FROM {{ ref('blame') }}
