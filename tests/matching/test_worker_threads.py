@@ -14,11 +14,11 @@ from traceweave.store.database import open_database
 
 RECORDED = (
     "pairs_gloo", "odd_groups_gloo", "two_groups_gloo", "tp2_dp2_gloo", "slow_rank_2x2_gloo",
-    "two_interfaces_gloo", "pairs_meet_gloo",
+    "two_interfaces_gloo", "pairs_meet_gloo", "all_or_pairs_gloo",
 )  # fmt: skip
 """Fixtures of several groups, or of one with four threads, with the flight recorder's dumps of the
-same processes beside them; of the first two and the last the host is known, and in the first a
-group is listed that nobody uses."""
+same processes beside them; of the first and the last two the host is known; in the
+first and the last groups are listed that nobody uses."""
 
 GROUPS = """
     SELECT k.rank, k.start_local_ns, k.op, k.bytes, g.name, g.ranks

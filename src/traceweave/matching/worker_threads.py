@@ -27,6 +27,7 @@ from traceweave.arrays import Ints
 from traceweave.matching.calls import RECV, SEND, Calls, SameClock
 from traceweave.matching.shifts import could_be_one
 from traceweave.matching.strands import THREADS
+from traceweave.matching.ties import Bundle, Tie, weigh
 from traceweave.store.schema import LEAST_PAUSE_NS
 
 ALONE = 3
@@ -238,7 +239,7 @@ class _Search:
                     for thread in threads:
                         yield rank, thread, name, description, list(members)
             return
-        for rank, readings in self._consistent().items():
+        for rank, readings in self._told_by_ends(self._consistent()).items():
             for thread in self.threads[rank]:
                 served = {g for of in readings for g, its in of.items() if thread in its}
                 if len({group.ranks for group in served}) == 1:
@@ -297,6 +298,59 @@ class _Search:
                     if other not in asked:
                         asked.append(other)
         return left
+
+    def _told_by_ends(self, left: dict[int, list[Reading]]) -> dict[int, list[Reading]]:
+        """The readings without those that ends refute, where the same threads of all members serve
+        either one group, or groups that divide it.
+        """
+        ways = {
+            rank: {
+                frozenset((group.ranks, its) for group, its in of.items() if group.ranks): of
+                for of in readings
+            }
+            for rank, readings in left.items()
+        }
+        if not ways or any(len(left[r]) != 2 or len(ways[r]) != 2 for r in left):
+            return left
+        # what the two readings of a rank do not have in common
+        apart = {r: [of - frozenset.intersection(*its) for of in its] for r, its in ways.items()}
+        if any(len(of) != 1 for its in apart.values() for of in its):
+            return left
+        served = {r: dict(chain.from_iterable(its)) for r, its in apart.items()}
+        whole = max((ranks for of in served.values() for ranks in of), key=len)
+        parts = {r: next((p for p in of if p != whole), whole) for r, of in served.items()}
+        divided = sorted({part for part in parts.values() if set(part) < set(whole)})
+        if sorted(left) != sorted(whole) or sorted(chain(*divided)) != sorted(whole):
+            return left
+        tie = self._weigh({r: of.get(whole, ()) for r, of in served.items()}, parts, divided)
+        if tie is None or not tie.clear:
+            return left
+        is_whole = tie.evidence > 0
+        return {
+            r: [of for of in its if any(g.ranks == whole for g in of) == is_whole]
+            for r, its in left.items()
+        }
+
+    def _weigh(
+        self,
+        threads: dict[int, Threads],
+        part: dict[int, tuple[int, ...]],
+        parts: list[tuple[int, ...]],
+    ) -> Tie | None:
+        """What ties the calls of some threads of each rank together, beside being of parts."""
+        ranks = sorted(threads)
+        calls = [self._of(rank, threads[rank]) for rank in ranks]
+        if len({len(its.start) for its in calls}) > 1 or not len(calls[0].start):
+            return None
+        if not all(self.same_clock(ranks[0], rank) for rank in ranks[1:]):
+            return None
+        order = [np.argsort(its.start, kind="stable") for its in calls]
+        start, end = (
+            np.stack([its[at] for its, at in zip(of, order, strict=True)], axis=1).astype(float)
+            for of in ([c.start for c in calls], [c.end for c in calls])
+        )
+        columns = [np.array([n for n, r in enumerate(ranks) if part[r] == one]) for one in parts]
+        return weigh(Bundle(np.array(ranks), start, end, pure=True), columns)
 
     def _beside(self, rank: int, groups: list[Listed]) -> list[int]:
         """The ranks that a rank is compared with: the next and the last few members of groups."""
