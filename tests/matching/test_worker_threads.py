@@ -17,7 +17,7 @@ RECORDED = (
     "two_interfaces_gloo", "pairs_meet_gloo", "all_or_pairs_gloo",
 )  # fmt: skip
 """Fixtures of several groups, or of one with four threads, with the flight recorder's dumps of the
-same processes beside them; of the first and the last two the host is known; in the
+same processes beside them; of the first two and the last two the host is known; in the
 first and the last groups are listed that nobody uses."""
 
 GROUPS = """
