@@ -153,7 +153,7 @@ DATABASES = [
     (newer_schema, r"written by a newer traceweave .*ingest the traces again, or upgrade", True),
     (older_schema, r"written by another traceweave \(schema version 0, .*ingest the traces", True),
     (foreign, "a DuckDB database, but not one of traceweave; make one with", False),
-    (cut, "is damaged|cannot be opened", False),
+    (cut, "is damaged|it is not whole: ingest the traces again", False),
     pytest.param(zeroed, "is damaged|cannot be opened", False, marks=nightly),
     (lambda path: path.write_bytes(b""), "not a database; if it is a trace", False),
     (lambda path: path.write_text("notes " * 999), "not a database; if it is a trace", False),

@@ -93,6 +93,11 @@ def check(
     from traceweave.targets import is_stream
 
     if init:
+        if baselines:
+            raise UsageError(
+                "--init writes the limits of the run in DATABASE: name the baseline there, without"
+                " --baseline"
+            )
         _write_starter_rules(database, rules)
         return
     read_rules(rules)  # what is wrong with them is said before what asks the run is loaded

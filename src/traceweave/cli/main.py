@@ -187,8 +187,8 @@ def _usage_message(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and path == "traceweave analyze":
         return (
             f"no option {error.option_name}: rows are chosen in SQL, traceweave query run.duckdb"
-            " 'FROM gaps() WHERE rank = 0', and parameters are given with -p; see"
-            " 'traceweave analyze --help'"
+            " 'FROM gaps() WHERE rank = 0', --rows is the most of them, and parameters are given"
+            " with -p; see 'traceweave analyze --help'"
         )
     return f"{message}; see '{path} --help'"
 

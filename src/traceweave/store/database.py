@@ -285,7 +285,8 @@ def _opened(
                 f"{path}: not a DuckDB database that DuckDB {duckdb.__version__} can read;"
                 " make one with 'traceweave ingest'"
             ) from error
-        raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}") from error
+        way_out = "; it is not whole: ingest the traces again" * ("Could not read" in text)
+        raise DatabaseError(f"{path}: cannot be opened: {first_line(error)}{way_out}") from error
     except OSError as error:
         reason = error.strerror or first_line(error)
         raise DatabaseError(f"{path}: cannot be opened: {reason}") from error
