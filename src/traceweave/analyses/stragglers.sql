@@ -127,7 +127,7 @@ SELECT
         WHEN e.instances = 0 THEN 'the verdict on the recording leaves out all of it'
         WHEN e.times_last = 0 THEN 'it was never last'
         WHEN e.below_resolution THEN 'at least half of its lateness is below the clock resolution'
-        WHEN e.cause IS NULL AND e.rank NOT IN (SELECT rank FROM {{ ref('excesses') }})
+        WHEN e.cause IS NULL AND NOT EXISTS (FROM {{ ref('excesses') }} AS x WHERE x.rank = e.rank AND (e.at_step IS NULL OR x.step = e.at_step))
             THEN 'no earlier collective of the same ranks to measure from'
         WHEN e.caused_wait_ns = 0 THEN 'those it came after were waiting in other collectives, or are left out'
         WHEN NOT e.is_enough THEN 'it did nothing longer than the others'
