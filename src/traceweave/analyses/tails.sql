@@ -168,7 +168,7 @@ SELECT
     CASE WHEN tail_is = 'late arrival' THEN g.late_cause END AS tail_rank_cause,
     g.steps AS tail_steps,
     CASE WHEN g.instances > 0 THEN len(coalesce(g.steps, [])) > 1 OR (g.steps IS NULL AND g.instances > 1) END AS tail_recurs,
-    nullif(concat_ws('; ', CASE WHEN c.instances < 5 THEN 'fewer than 5 operations: no tail is told' END, t.note, tw_several_ways(n.ways)), '') AS note,
+    nullif(concat_ws('; ', CASE WHEN c.instances BETWEEN 1 AND 4 THEN 'fewer than 5 operations: no tail is told' END, t.note, tw_several_ways(n.ways)), '') AS note,
     o.link
 FROM call_tails AS c
 LEFT JOIN groups AS o USING (group_id)
