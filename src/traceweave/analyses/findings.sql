@@ -12,7 +12,7 @@
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
 -- column: uncertainty_ns BIGINT | by how much a replayed cost may be off, as in what-if; NULL: it is no replayed one, or one step does not tell
--- column: on_top_ns BIGINT | what it gains once what gains more is fixed, if that is more than twice, or less than half of cost_ns
+-- column: on_top_ns BIGINT | what it gains on top of the better fixes of fixes, if that is more than twice, or less than half of cost_ns; NULL too where that is nothing: which of two tells that time is not known
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
