@@ -163,11 +163,10 @@ _HOW_TO_READ = """\
   costliest are replayed.
 - **step_share** is the cost as a share of the step time of `health` (the mean length_ns of
   `steps`). A run without marked steps counts the whole recording of a rank as one step.
-- **on_top_ns** is what it gains on top of the fixes before it in `fixes`, where that is more than
-  twice its cost, or less than half: a late rank that a later one hides, or time told twice.
 - **severity**, by which findings are sorted: `critical` for at least `critical_share` of the step
-  (20 %), `warning` for `warning_share` (5 %), by on_top_ns where there is one, else `info`. Below
-  `min_share` (1 %) a finding is left out.
+  (20 %), `warning` for `warning_share` (5 %), else `info`: of the cost, or where that is more than
+  twice or less than half of it, of what it gains on top of the fixes before it (`on_top_ns`).
+  Below `min_share` (1 %) a finding is left out.
 - **title** says who and what in at most 12 words. On the terminal, in Markdown and on the page a
   finding is a block: severity and cost, title, evidence, advice, the next command.
 - **evidence** holds the numbers, **proof** names the analysis whose rows they come from
