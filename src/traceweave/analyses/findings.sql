@@ -50,14 +50,15 @@ WITH costly AS (
         m.alone_ns AS remedy_ns,
         CASE WHEN is_fix AND (r.adds_ns > 2 * r.alone_ns OR 2 * r.adds_ns < r.alone_ns) THEN r.adds_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        -- who was not recorded may be as late
-        CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT (starts_with(f.scenario, 'rank=') AND x.are_missing) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        r.alone_ns IS NOT NULL AND is_fix AND starts_with(f.scenario, 'rank=') AND x.are_missing AS may_be_others,
+        CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT may_be_others THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > cost_ns AND f.ceiling IS NOT NULL
                     THEN format('by replay its scenario gains {} more: {}', tw_time(r.alone_ns - cost_ns),
                         CASE WHEN claimed_ns > 0 THEN 'other findings claim that, or this does not count it' ELSE 'it changes more than this counts' END)
             END,
+            CASE WHEN may_be_others THEN 'ranks that were not recorded may be as late' END,
             coalesce(r.note, w.note)
         ), '') END AS note
     FROM {{ ref('found') }} AS f

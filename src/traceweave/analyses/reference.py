@@ -165,7 +165,7 @@ _HOW_TO_READ = """\
   `steps`). A run without marked steps counts the whole recording of a rank as one step.
 - **severity**, by which findings are sorted: `critical` for at least `critical_share` of the step
   (20 %), `warning` for `warning_share` (5 %), else `info`: of the cost, or where that is more than
-  twice or less than half of it, of what it gains on top of the fixes before it (`on_top_ns`).
+  twice or less than half of it, of `on_top_ns`, what it gains on top of the fixes before it.
   Below `min_share` (1 %) a finding is left out.
 - **title** says who and what in at most 12 words. On the terminal, in Markdown and on the page a
   finding is a block: severity and cost, title, evidence, advice, the next command.
