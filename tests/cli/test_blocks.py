@@ -97,7 +97,7 @@ def test_costs_are_said_not_to_add_up_where_there_are_two(
 
 
 def test_findings_without_a_cost_are_counted() -> None:
-    free = {"cost_ns": None, "severity": "info"}
+    free = {"cost_ns": None, "on_top_ns": None, "severity": "info"}
     [said, command] = verdict_lines([], [free] * 2, "run.duckdb")
     assert said == "no finding costs time, 2 other findings:"
     assert command == "  traceweave analyze findings run.duckdb"

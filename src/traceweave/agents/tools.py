@@ -50,7 +50,7 @@ class Tools:
         return self.analyze(run, "health")
 
     def findings(self, run: str) -> Answer:
-        """Problems of a run, costliest first, each with title, cost, evidence, advice, and proof.
+        """Problems of a run, most severe first, each with title, cost, evidence, advice, and proof.
 
         `cost_ns` is what the mean step gains if this alone is fixed, where `cost_is` replayed; else
         at most that, and `note` says where other findings claim a part of what `scenario` gains by

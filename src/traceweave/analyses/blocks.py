@@ -71,8 +71,7 @@ def cost_in_words(row: Mapping[str, Any]) -> str:
         alone = (
             f"{most}{duration(row['cost_ns'])}{share}" if is_worth_it(row) else "hardly anything"
         )
-        gain = f"{duration(later)} per {row['per']}" if later else "nothing"
-        return f"{gain} once what gains more is fixed; alone {alone}"
+        return f"{duration(later)} per {row['per']} once others are fixed; alone {alone}"
     if not row["cost_ns"]:
         return "no gain by replay"
     if not is_worth_it(row):  # nanoseconds of rounding, or milliseconds of a long step

@@ -12,7 +12,7 @@
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
 -- column: uncertainty_ns BIGINT | by how much a replayed cost may be off, as in what-if; NULL: it is no replayed one, or one step does not tell
--- column: on_top_ns BIGINT | what it gains once what gains more is fixed, if that is more than twice, or less than half of cost_ns
+-- column: on_top_ns BIGINT | what it gains on top of the better fixes of fixes, if that is more than twice, or less than half of cost_ns; NULL too where that is nothing: which of two tells that time is not known
 -- column: step_share DOUBLE | cost_ns / mean length of a step, 0 to 1
 -- column: per VARCHAR | what the cost is of: 'step', or 'recording' where no step is marked
 -- column: cost_is VARCHAR | 'replayed', or 'at most': a bound; NULL without a cost
@@ -50,14 +50,15 @@ WITH costly AS (
         m.alone_ns AS remedy_ns,
         CASE WHEN is_fix AND (r.adds_ns > 2 * r.alone_ns OR 2 * r.adds_ns < r.alone_ns) THEN r.adds_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        -- who was not recorded may be as late
-        CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT (starts_with(f.scenario, 'rank=') AND x.are_missing) THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
+        r.alone_ns IS NOT NULL AND is_fix AND starts_with(f.scenario, 'rank=') AND x.are_missing AS may_be_others,
+        CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT may_be_others THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
                 WHEN r.alone_ns > cost_ns AND f.ceiling IS NOT NULL
                     THEN format('by replay its scenario gains {} more: {}', tw_time(r.alone_ns - cost_ns),
                         CASE WHEN claimed_ns > 0 THEN 'other findings claim that, or this does not count it' ELSE 'it changes more than this counts' END)
             END,
+            CASE WHEN may_be_others THEN 'ranks that were not recorded may be as late' END,
             coalesce(r.note, w.note)
         ), '') END AS note
     FROM {{ ref('found') }} AS f

@@ -1,8 +1,8 @@
 -- analysis: fixes | what fixing the first n findings together would be worth, and what is the bottleneck then
 -- answers: How long does a step take once the best fix is made, the two best, the three best?
 -- topic: overview
--- grain: one row per fix that gains something alone or on top of those above it, the best alone first, after one for the run as it is
--- column: n BIGINT | 0: the run as it is; else fixes made so far, the best first
+-- grain: one row per fix that gains something alone or on top of those above it, the best alone first, but last what takes away all of which others claim parts, after one for the run as it is
+-- column: n BIGINT | 0: the run as it is; else fixes made so far
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario, or of those that claim parts of it the one that claims most
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
 -- column: group_id INTEGER | the process group it is about; NULL: none in particular

@@ -151,7 +151,7 @@ _HOW_TO_READ = """\
 - **cost_ns** is what the mean step gains if this alone is fixed. Where the rule can say its fix
   as a **scenario**, the run is replayed with it, and the cost is the gain that `traceweave
   what-if` gives for the same scenario (**cost_is** `replayed`); else it is **bound_ns**
-  (`bound`). Findings that are not about time have none.
+  (`at most`). Findings that are not about time have none.
 - **bound_ns** is what the rule puts on it by itself: what the step would gain *at most* if nothing
   else stood in the way. "Cost:" below says how it is worked out.
 - Costs do not add up: a late rank costs waiting, and its late host is idle time too. `traceweave
@@ -163,8 +163,10 @@ _HOW_TO_READ = """\
   costliest are replayed.
 - **step_share** is the cost as a share of the step time of `health` (the mean length_ns of
   `steps`). A run without marked steps counts the whole recording of a rank as one step.
-- **severity**: `critical` for at least `critical_share` of the step (20 %), `warning` for
-  `warning_share` (5 %), else `info`. Below `min_share` (1 %) a finding is left out.
+- **severity**, by which findings are sorted: `critical` for at least `critical_share` of the step
+  (20 %), `warning` for `warning_share` (5 %), else `info`: of the cost, or where that is more than
+  twice or less than half of it, of `on_top_ns`, what it gains on top of the fixes before it.
+  Below `min_share` (1 %) a finding is left out.
 - **title** says who and what in at most 12 words. On the terminal, in Markdown and on the page a
   finding is a block: severity and cost, title, evidence, advice, the next command.
 - **evidence** holds the numbers, **proof** names the analysis whose rows they come from

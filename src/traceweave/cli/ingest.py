@@ -112,7 +112,7 @@ MOST_OF_A_PATH = 200
     "--verdict/--no-verdict",
     default=True,
     help="Work out what health, findings and fixes say, keep it in the database, and print the"
-    " costliest of it; of a long run, print that of the first steps before the rest is read.",
+    " worst of it; of a long run, print that of the first steps before the rest is read.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings only.")
 @click.option("-v", "--verbose", is_flag=True, help="List every file that is passed over.")

@@ -20,7 +20,7 @@ from traceweave.resources import what_ran_out
 from traceweave.streams import tell
 
 MOST = 3
-"""Findings that are said: that the job stands still, and the costliest."""
+"""Findings that are said: that the job stands still, and the most severe."""
 
 _INDENT = "  "
 """Before what is said of the first steps alone."""
@@ -93,8 +93,13 @@ def verdict_lines(health: Rows, findings: Rows, database: str) -> Iterator[str]:
 
 
 def _costly(findings: Rows) -> Rows:
-    """Return what is said; a job that stands still costs no time of a step, and comes first."""
-    return [row for row in findings if row["cost_ns"] or row["severity"] == "critical"][:MOST]
+    """Return what is said; a job that stands still costs no time of a step, and comes first. What
+    others hide may cost none alone."""
+    return [
+        row
+        for row in findings
+        if row["cost_ns"] or row["on_top_ns"] or row["severity"] == "critical"
+    ][:MOST]
 
 
 def _costliest(

@@ -100,7 +100,7 @@ class Explorer:
         return self._analysed.idle(asking, stretch, self._known(ranks))
 
     def findings(self, asking: Asking) -> list[Answer]:
-        """What costs the run time, costliest first, in words."""
+        """What costs the run time, most severe first, in words."""
         return self._findings.rows(asking)
 
     def finding_place(self, asking: Asking, number: int) -> Answer:

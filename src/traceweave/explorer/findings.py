@@ -33,7 +33,7 @@ class Findings:
         self._places: list[_Shown] = []
 
     def rows(self, asking: Asking) -> list[Answer]:
-        """Return them, costliest first: what a block says, the ranks, what is to be seen."""
+        """Return them, most severe first: what a block says, the ranks, what is to be seen."""
         with asking.turn(self._lock):
             if self._rows is None:
                 rows = asking.compute(_found)

@@ -27,7 +27,8 @@ class Fix(NamedTuple):
     """
 
     n: int | None = None
-    """Its place among those that gain enough on top of each other, the best alone first."""
+    """Its place among those that gain enough on top of each other, the best alone first, limits
+    last."""
     scenario: str | None = None
     alone_ns: int | None = None
     """Gain of this scenario alone, 0 where it gains nothing; None: it was not replayed."""
@@ -50,8 +51,9 @@ def fixes(
 ) -> list[Fix]:
     """Return what the scenarios are worth, the best first; nothing for no scenario.
 
-    `limits` are scenarios that are no fix, but the most that one can gain: they have no place. Nor
-    has what gains less than the share `least` of the step, alone and on top of the others.
+    `limits` are scenarios that are no fix, but the most that one can gain: they have no place, or
+    the last if they are among the scenarios, as they take away what others fix. Nor has a place
+    what gains less than the share `least` of the step, alone and on top of the others.
     Where the run cannot be replayed, one row says why.
     """
     if not scenarios and not limits:
@@ -64,13 +66,13 @@ def fixes(
         return [Fix(n=0, note=str(error))]
     if model.unexplained > TOO_WEAK:
         return [Fix(n=0, note=f"not replayed: {model.note}")]
-    others = [_alone(model, limit) for limit in limits]
+    others = [_alone(model, limit) for limit in limits if limit not in scenarios]
     if not scenarios:
         return others
     step = round(model.measured)
     as_it_is = Fix(n=0, step_ns=step, bottleneck=model.bottleneck, note=model.note)
     alone = [_alone(model, scenario) for scenario in scenarios[:MOST_FIXES]]
-    alone.sort(key=lambda fix: -(fix.alone_ns or 0))
+    alone.sort(key=lambda fix: (fix.scenario in limits, -(fix.alone_ns or 0)))
     # what gains nothing alone may once what hides it is gone: who is late behind a straggler
     first = _together(model, step, [fix for fix in alone if fix.alone_ns is not None], least)
     placed = {fix.scenario for fix in first}

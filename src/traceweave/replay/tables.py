@@ -116,7 +116,8 @@ def replayed_fixes(
     values: Mapping[str, object],
     scenarios: Callable[[], pa.Table],
 ) -> Columns:
-    """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none, and `is_fix`.
+    """Return the rows of fixes.fixes for a column `scenario`, in which NULL is none, `is_fix` and
+    `is_limit`.
 
     Beside it is how many operations the run has; more than the parameter `replay_ops` are too many.
     What gains less than the share `min_share` of the step, where there is one, alone and on top of
@@ -129,8 +130,7 @@ def replayed_fixes(
     else:
         asked = [row for row in selected.to_pylist() if row["scenario"] is not None]
         wanted, limits = (
-            [row["scenario"] for row in asked if row["is_fix"] == is_fix]
-            for is_fix in (True, False)
+            [row["scenario"] for row in asked if row[what]] for what in ("is_fix", "is_limit")
         )
         rows = fixes(con, wanted, limits, float(str(values.get("min_share", 0))))
     return {name: column([getattr(row, name) for row in rows]) for name in Fix._fields}

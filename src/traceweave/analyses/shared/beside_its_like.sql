@@ -2,6 +2,8 @@
 -- grain: one row per rank and step, where another rank is like it; none of stages of a pipeline that are one rank
 -- column: rank INTEGER | global rank
 -- column: stage INTEGER | its stage of a pipeline, if that has several ranks: the others are not like it
+-- column: others BIGINT | how many ranks are like it
+-- column: other INTEGER | that one, if it is one
 -- column: step BIGINT | step; NULL: the whole recording
 -- column: compute_ns BIGINT | as in breakdown
 -- column: more_ns BIGINT | that, less the median of its like
@@ -35,7 +37,7 @@ alike AS MATERIALIZED (
         GROUP BY h.rank
     ) AS r ON r.rank = h.rank
 )
-SELECT a.rank, a.stage, b.step, b.compute_ns, b.compute_ns - tw_median_of_others(t.all_ns, b.compute_ns, len(t.all_ns)) AS more_ns
+SELECT a.rank, a.stage, len(a.ranks) - 1 AS others, CASE WHEN others = 1 THEN list_sum(a.ranks) - a.rank END AS other, b.step, b.compute_ns, b.compute_ns - tw_median_of_others(t.all_ns, b.compute_ns, len(t.all_ns)) AS more_ns
 FROM alike AS a JOIN {{ ref('budget') }} AS b USING (rank)
 JOIN (
     SELECT p.ranks, o.step, list(o.compute_ns ORDER BY o.compute_ns) AS all_ns

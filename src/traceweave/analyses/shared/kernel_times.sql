@@ -9,6 +9,8 @@
 -- column: slower_share DOUBLE | share of that time in kernels that are slower at all
 -- column: typical_share DOUBLE | half of the kernel names are slower by this or more; NULL: of no name it can be said
 -- column: more_ns DOUBLE | how much longer compute runs on it per step than on its like at the median, whatever they run
+-- column: others BIGINT | how many ranks are its like
+-- column: other INTEGER | that one, if it is one
 -- column: more_share DOUBLE | more_ns as a share of that median
 -- column: names BIGINT | names of kernels, or of operators without a GPU, that it runs
 -- column: heavy BIGINT | the fewest of them with nine tenths of what it is longer in than the others at the median
@@ -72,7 +74,7 @@ same AS (
     GROUP BY rank
 ),
 work AS (
-    SELECT rank, avg(more_ns) AS more_ns, sum(more_ns) / nullif(sum(compute_ns - more_ns), 0) AS more_share FROM {{ ref('beside_its_like') }} GROUP BY rank
+    SELECT rank, any_value(others) AS others, any_value(other) AS other, avg(more_ns) AS more_ns, sum(more_ns) / nullif(sum(compute_ns - more_ns), 0) AS more_share FROM {{ ref('beside_its_like') }} GROUP BY rank
 ),
 -- of a rank that does not run a kernel the time is 0
 longer AS (
@@ -107,7 +109,7 @@ steps AS (
         HAVING count(DISTINCT step) > 1
     )
 )
-SELECT rank, s.excess_ns, s.longer_share, s.slower_share, s.typical_share, w.more_ns, w.more_share, p.names, p.heavy, p.heaviest
+SELECT rank, s.excess_ns, s.longer_share, s.slower_share, s.typical_share, w.more_ns, w.others, w.other, w.more_share, p.names, p.heavy, p.heaviest
 FROM parts AS p LEFT JOIN work AS w USING (rank) LEFT JOIN same AS s USING (rank) LEFT JOIN steps AS c USING (rank)
 WHERE greatest(s.longer_share, w.more_share) >= {{ param('slow_kernels') }} AND coalesce(c.chance <= {{ param('straggler_chance') }}, s.typical_share IS NOT NULL)
     AND rank NOT IN (

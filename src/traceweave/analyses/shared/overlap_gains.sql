@@ -26,5 +26,5 @@ scenarios AS (
     UNION ALL
     SELECT 'kind=compute contention=none' FROM {{ ref('contention') }} WHERE "class" IS NULL GROUP BY ALL HAVING sum(lost_ns) > 0
 )
-SELECT r.operations, s.scenario, FALSE AS is_fix
+SELECT r.operations, s.scenario, FALSE AS is_fix, TRUE AS is_limit
 FROM (SELECT count(*) AS operations FROM device_ops) AS r LEFT JOIN (FROM scenarios WHERE scenario IS NOT NULL) AS s ON TRUE

@@ -25,7 +25,7 @@ export class Findings {
 
   tell() {
     const { rows, view } = this;
-    const head = rows.length ? `${many(rows.length, "finding")}, costliest first` : "Nothing was found that costs much.";
+    const head = rows.length ? `${many(rows.length, "finding")}, most severe first` : "Nothing was found that costs much.";
     this.pane.replaceChildren(element("h2", {}, head), ...rows.map((row, number) => this.block(row, number, view.finding?.number === number)));
   }
 

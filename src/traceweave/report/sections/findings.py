@@ -19,7 +19,7 @@ MOST_TOLD = 3
 
 @dataclass(frozen=True)
 class Findings:
-    """Rows of the analysis `findings`, in its order: by cost."""
+    """Rows of the analysis `findings`, in its order: by severity, then cost."""
 
     rows: list[Row]
 

@@ -48,7 +48,7 @@ def worth_section(worth: Worth, findings: Findings) -> Section:
         title="What fixing it would be worth",
         lead=(
             "The run replayed with its findings fixed, the best first, each together with those"
-            " before it: gains do not add."
+            " before it, and last what takes all of a kind away: gains do not add."
         ),
         notes=tuple(_notes(worth)) if worth.measured else (),
         bars=tuple(_bars(worth, findings)),
