@@ -63,19 +63,18 @@ own AS (
         coalesce(s.cause = 'late_end', FALSE) AS is_end,
         CASE WHEN is_end THEN 1 - s.cause_share ELSE 1 END AS own,
         own * l.cost_ns AS own_ns,
-        -- who computes no longer than its like is waited for as they are
-        least(own_ns, CASE WHEN coalesce(o.own_cause, s.cause) = 'compute' THEN k.more_ns END) AS longer_ns,
+        k.rank IS NULL AS is_unlike,
         -- what one does in few steps does not make the others late there
         l.cost_ns * (1 - least(coalesce(e.late_ns / nullif(l.late_ns, 0), 0), 1)) AS often_ns
     FROM late AS l
     JOIN {{ ref('stragglers') }} AS s USING (rank)
     LEFT JOIN {{ ref('late_causes', per='run') }} AS o USING (rank)
     LEFT JOIN few AS e USING (rank)
-    LEFT JOIN (SELECT rank, avg(more_ns) AS more_ns FROM {{ ref('beside_its_like') }} GROUP BY rank) AS k USING (rank)
+    LEFT JOIN {{ ref('as_its_like', per='run') }} AS k USING (rank)
 )
 SELECT
     coalesce(CASE WHEN b.is_end THEN coalesce(b.own_cause, 'other_group') ELSE s.cause END <> 'other_group', TRUE)
-        AND b.longer_ns >= {{ param('min_share') }} * m.step_ns
+        AND b.is_unlike AND b.own_ns >= {{ param('min_share') }} * m.step_ns
         AND b.own_ns >= {{ param('straggler_factor') }} * (sum(b.often_ns) OVER () - b.often_ns) / greatest(m.ranks - 1, 1) AS stands_out,
     stands_out AND coalesce(s.chance <= {{ param('straggler_chance') }}, FALSE)
         AND l.rank NOT IN (SELECT unnest(ranks) FROM {{ ref('late_together') }}) AS is_straggler,

@@ -12,10 +12,7 @@ WITH told AS (
     SELECT list(CAST(rank AS BIGINT) ORDER BY rank) AS ranks FROM {{ ref('blame') }} WHERE is_straggler HAVING count(*) > 0
 ),
 waits AS (
-    SELECT f.origin AS rank, f.step, sum(f.wait_ns) AS wait_ns
-    FROM {{ ref('followed_waits') }} AS f CROSS JOIN told AS t
-    WHERE f.step IS NOT NULL AND f.wait_ns > 0 AND NOT list_contains(t.ranks, f.origin) AND NOT EXISTS (FROM {{ ref('exposed_calls') }} WHERE is_staged)
-    GROUP BY f.origin, f.step
+    SELECT w.* FROM {{ ref('late_waits') }} AS w CROSS JOIN told AS t WHERE NOT list_contains(t.ranks, w.rank)
 ),
 counted AS (
     SELECT

@@ -8,6 +8,7 @@
 -- column: step BIGINT | step of the rank; NULL: all of them
 -- column: late_ns BIGINT | its delays * the ranks that waited
 -- column: own_cause VARCHAR | what the rank itself did longer: the cause but for late_end; this and the two below NULL: nothing
+-- column: begun_cause VARCHAR | own_cause, but for other_group, if that is a tenth of late_ns at least
 -- column: own_detail VARCHAR | the detail of that
 -- column: own_share DOUBLE | its part of all causes
 -- column: is_end BOOLEAN | the cause is late_end
@@ -40,7 +41,8 @@ WITH summed AS (
 ),
 -- what it did longer itself, beside that
 causes AS (
-    SELECT rank, at_step, cause, excess_ns, excess_ns / all_ns AS cause_share
+    SELECT rank, at_step, cause, excess_ns, excess_ns / all_ns AS cause_share,
+        arg_max({'cause': cause, 'ns': excess_ns}, excess_ns) FILTER (cause <> 'other_group') OVER (PARTITION BY rank, at_step) AS begun
     FROM (
         SELECT *, sum(excess_ns) OVER (PARTITION BY rank, at_step) AS all_ns
         FROM (
@@ -105,6 +107,7 @@ pulled AS (
 SELECT
     z.rank, z.at_step AS step, z.late_ns,
     c.cause AS own_cause,
+    CASE WHEN 10 * c.begun.ns >= z.late_ns THEN c.begun.cause END AS begun_cause,
     CASE c.cause
         -- of ranks that take turns within a step, the step has little to show
         WHEN 'compute' THEN CASE WHEN 10 * k.excess_ns >= z.own_compute_ns THEN k.class END

@@ -1,4 +1,4 @@
--- shared: late_in_few | the rank that others wait for in few steps, apart from stragglers, if one alone is
+-- shared: late_in_few | the rank that others wait for in few steps, apart from stragglers and who is as late as its like, if one alone is
 -- grain: one row; none where there is no such rank
 -- needs: ref('late_steps')
 -- column: rank INTEGER | the late rank
@@ -8,6 +8,7 @@
 -- column: share DOUBLE | of all waiting but for what stragglers are told of: half or more
 WITH late AS MATERIALIZED (
     FROM {{ ref('late_steps') }} ANTI JOIN (FROM {{ ref('blame') }} WHERE is_straggler) AS b USING (rank)
+    ANTI JOIN (FROM {{ ref('as_its_like', per='step') }} WHERE NOT ended_late) AS k USING (rank, step)
 ),
 often AS (
     SELECT

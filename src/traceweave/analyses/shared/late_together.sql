@@ -1,18 +1,13 @@
 -- shared: late_together | ranks that come late together, as those of a slow host or of a slow replica do: each alone makes nobody wait
 -- grain: one row; none where there are no such ranks
--- needs: ref('followed_waits')
+-- needs: ref('late_waits')
 -- param: min_share
 -- param: straggler_chance
 -- column: ranks BIGINT[] | two at least, and half of all at most: others wait for each at least half as long as for any, and for them together more than for all the rest, min_share of the step; without stragglers whom others wait for alone, at other times; not where pipeline stages wait for each other
 -- column: steps BIGINT | steps in which others wait for each of them longer than for any other rank
 -- column: of_steps BIGINT | steps in which any rank waits
 -- column: chance DOUBLE | at most so probable if all ranks are alike: which of them are late the first such step tells, and that the same are in the others is chance
-WITH all_waits AS MATERIALIZED (
-    SELECT origin AS rank, step, sum(wait_ns) AS wait_ns
-    FROM {{ ref('followed_waits') }}
-    WHERE step IS NOT NULL AND wait_ns > 0 AND NOT EXISTS (FROM {{ ref('exposed_calls') }} WHERE is_staged)
-    GROUP BY origin, step
-),
+WITH
 -- a straggler for itself: most of the waiting is for it alone, of ranks that wait for others at other times
 alone AS (
     SELECT e.late_rank AS rank, sum(e.late_ns) AS alone_ns, sum(sum(e.exposed_wait_ns)) OVER (PARTITION BY e.rank) - alone_ns AS beside_ns
@@ -21,11 +16,11 @@ alone AS (
 ),
 waits AS (
     SELECT *
-    FROM all_waits
+    FROM {{ ref('late_waits') }}
     WHERE rank NOT IN (
         SELECT rank
         FROM (SELECT rank, sum(alone_ns) AS alone_ns, sum(least(alone_ns, beside_ns)) AS both_ns FROM alone WHERE rank IS NOT NULL GROUP BY rank)
-        JOIN (SELECT rank, sum(wait_ns) AS wait_ns FROM all_waits GROUP BY rank) USING (rank)
+        JOIN (SELECT rank, sum(wait_ns) AS wait_ns FROM {{ ref('late_waits') }} GROUP BY rank) USING (rank)
         WHERE 2 * alone_ns > wait_ns AND 2 * both_ns >= alone_ns
     )
 ),
