@@ -129,7 +129,7 @@ late AS (
 SELECT
     CASE
         WHEN len(t.long_steps) = 1 THEN format('Step {} takes {}, the median step {}', t.longest, tw_time(t.max_ns), tw_time(t.p50_ns))
-        ELSE format('{} of {} steps take up to {}, the median {}', len(t.long_steps), t.steps, tw_time(t.max_ns), tw_time(t.p50_ns))
+        ELSE format('{} of {} steps take up to {} (median {})', len(t.long_steps), t.steps, tw_time(t.max_ns), tw_time(t.p50_ns))
     END AS title,
     t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) AS cost_ns,
     'steps step=' || t.longest AS shows,
