@@ -184,21 +184,28 @@ def note_ranks_without_gpu_work(con: duckdb.DuckDBPyConnection) -> tuple[str, ..
     return tuple(notes)
 
 
-def note_ranks_that_do_not_fit_the_job(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
-    """Say which ranks cannot be in a job of as few as the traces say, and if fewer were recorded
-    than it has."""
-    ((size, count, beyond),) = con.execute(
-        "SELECT max(world_size) AS size, count(DISTINCT rank),"
-        " list_filter(list_sort(list(DISTINCT rank)), lambda rank: rank >= max(world_size))"
-        " FROM base.rank_sources"
-    ).fetchall()
-    if size is None:
+_JOB = """
+SELECT
+    max(world_size) AS size, count(DISTINCT rank),
+    list_filter(list_sort(list(DISTINCT rank)), lambda rank: rank >= max(world_size))
+FROM base.rank_sources
+"""
+
+
+def note_ranks_beyond_the_job(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Say which ranks cannot be in a job of as few as the traces say: one note, or none."""
+    ((size, _, beyond),) = con.execute(_JOB).fetchall()
+    if not beyond:
         return ()
-    if beyond:
-        return (
-            f"{name_ranks(beyond)} cannot be in a job of {size} (world size): another run's, or a"
-            " wrong number, which --rank FILE=N mends",
-        )
-    if count < size:
-        return (f"{count} of {size} ranks recorded: those that make others wait may be missing",)
-    return ()
+    return (
+        f"{name_ranks(beyond)} cannot be in a job of {size} (world size): another run's, or a wrong"
+        " number, which --rank FILE=N mends",
+    )
+
+
+def note_missing_ranks(con: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+    """Say if fewer ranks were recorded than the job has: one note, or none."""
+    ((size, count, _),) = con.execute(_JOB).fetchall()
+    if size is None or count >= size:
+        return ()
+    return (f"{count} of {size} ranks recorded: those that make others wait may be missing",)

@@ -15,7 +15,8 @@ from traceweave.errors import TraceweaveError, UsageError
 from traceweave.ingestion.first_steps import first_steps
 from traceweave.ingestion.load import Outcome, Progress, Silent, as_measured, load_all
 from traceweave.ingestion.record import (
-    note_ranks_that_do_not_fit_the_job,
+    note_missing_ranks,
+    note_ranks_beyond_the_job,
     note_ranks_without_gpu_work,
     record,
 )
@@ -159,7 +160,7 @@ def _weave(
     con = draft.con
     notes = (
         *found.notes,
-        *note_ranks_that_do_not_fit_the_job(con),
+        *note_ranks_beyond_the_job(con),
         *note_ranks_without_gpu_work(con),
         *join_records(con),
         *join_nccl(con),
@@ -173,7 +174,8 @@ def _weave(
     summary = weave(con)
     recording = judge_recording(con)
     con.execute("ANALYZE")
-    return _Woven(results, notes, recording, summary)
+    # not kept in the run: ranks may be added
+    return _Woven(results, (*notes, *note_missing_ranks(con)), recording, summary)
 
 
 def _look_first(

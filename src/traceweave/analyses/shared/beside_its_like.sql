@@ -37,7 +37,7 @@ alike AS MATERIALIZED (
         GROUP BY h.rank
     ) AS r ON r.rank = h.rank
 )
-SELECT a.rank, a.stage, len(a.ranks) - 1 AS others, CASE WHEN others = 1 THEN list_sum(a.ranks) - a.rank END AS other, b.step, b.compute_ns, b.compute_ns - tw_median_of_others(t.all_ns, b.compute_ns, len(t.all_ns)) AS more_ns
+SELECT a.rank, a.stage, len(a.ranks) - 1 AS others, CASE WHEN others = 1 THEN CAST(list_sum(a.ranks) - a.rank AS INTEGER) END AS other, b.step, b.compute_ns, b.compute_ns - tw_median_of_others(t.all_ns, b.compute_ns, len(t.all_ns)) AS more_ns
 FROM alike AS a JOIN {{ ref('budget') }} AS b USING (rank)
 JOIN (
     SELECT p.ranks, o.step, list(o.compute_ns ORDER BY o.compute_ns) AS all_ns
