@@ -48,7 +48,8 @@ WITH costly AS (
         CASE WHEN is_fix THEN r.uncertainty_ns END AS uncertainty_ns,
         c.alone_ns AS most_ns,
         m.alone_ns AS remedy_ns,
-        CASE WHEN is_fix AND (r.adds_ns > 2 * r.alone_ns OR 2 * r.adds_ns < r.alone_ns) THEN r.adds_ns END AS on_top_ns,
+        CASE WHEN is_fix THEN r.adds_ns END AS beside_ns,
+        CASE WHEN beside_ns > 2 * r.alone_ns OR 2 * beside_ns < r.alone_ns THEN beside_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
         r.alone_ns IS NOT NULL AND is_fix AND starts_with(f.scenario, 'rank=') AND x.are_missing AS may_be_others,
         CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT may_be_others THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
@@ -105,7 +106,7 @@ SELECT
     c.shows
 FROM costly AS c LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
 -- the rules hold their own bounds to the same; what could be much may gain it once another fix is made
-WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
+WHERE (c.cost_ns IS NULL OR greatest(c.cost_ns, c.remedy_ns, c.beside_ns) >= {{ param('min_share') }} * s.length_ns OR c.bound_ns >= {{ param('warning_share') }} * s.length_ns)
     -- but not what others under its ceiling claim to the last; that nothing can be gained there is told
     AND NOT coalesce(c.left_ns = 0 AND c.most_ns > 0 AND NOT c.is_fix, FALSE)
 ORDER BY rule <> 'hang', severity, cost_ns DESC NULLS LAST, rule, ranks NULLS FIRST, group_id NULLS FIRST

@@ -73,10 +73,7 @@ INPUTS: Mapping[str, Input] = MappingProxyType(
         ),
         "tw_exposed_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_copy_pieces": Input(_of_replay("create_exposed_tables"), _REPLAYED),
-        # steps only of ranks that have ops
-        "tw_first_uses": Input(
-            _of_replay("create_exposed_tables"), tuple(n for n in _REPLAYED if n != "steps")
-        ),
+        "tw_first_uses": Input(_of_replay("create_exposed_tables"), _REPLAYED),
         "tw_slowdown": Input(_of_replay("create_slowdown_table"), _REPLAYED),
     }
 )
