@@ -30,7 +30,7 @@ SHOWN = (
         "two_groups_gloo", "Rank 0 keeps the others waiting in step 5", "step = 5 AND last_rank = 0"
     ),
     Shown("fsdp2_gloo", "Rank 1 keeps the others waiting in step 5", "step = 5 AND last_rank = 1"),
-    Shown("flops_cpu", "Step 6 takes", "step = 6"),
+    Shown("flops_cpu", "3 of 8 steps take", "step = 6"),
     # the copies that it is about, and not the longest of all
     Shown("cases/rocm72", "Memsets run without compute", "name = 'Memset (Device)'"),
     Shown(
