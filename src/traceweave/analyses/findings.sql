@@ -51,7 +51,7 @@ WITH costly AS (
         CASE WHEN is_fix THEN r.adds_ns END AS beside_ns,
         CASE WHEN beside_ns > 2 * r.alone_ns OR 2 * beside_ns < r.alone_ns THEN beside_ns END AS on_top_ns,
         f.remedy IS NOT NULL AND coalesce(m.alone_ns < {{ param('min_share') }} * s.length_ns, TRUE) AS is_vain,
-        r.alone_ns IS NOT NULL AND is_fix AND starts_with(f.scenario, 'rank=') AND x.are_missing AS may_be_others,
+        r.alone_ns IS NOT NULL AND is_fix AND starts_with(f.scenario, 'rank=') AND p.is_partial AS may_be_others,
         CASE WHEN r.alone_ns IS NOT NULL AND is_fix AND NOT may_be_others THEN 'replayed' WHEN f.bound_ns IS NOT NULL THEN 'at most' END AS cost_is,
         CASE WHEN f.scenario IS NOT NULL AND f.bound_ns IS NOT NULL THEN nullif(concat_ws('; ',
             CASE
@@ -68,7 +68,7 @@ WITH costly AS (
     LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NOT NULL) AS m ON m.scenario = f.remedy
     LEFT JOIN (FROM {{ ref('replayed') }} WHERE scenario IS NULL) AS w ON TRUE
     LEFT JOIN {{ ref('mean_step') }} AS s ON TRUE
-    CROSS JOIN (SELECT coalesce(count(*) < max(world_size), FALSE) AS are_missing FROM ranks) AS x
+    CROSS JOIN {{ ref('program') }} AS p
 )
 SELECT
     CAST(CASE

@@ -26,7 +26,7 @@ SELECT
     END || coalesce('. ' || l.again, CASE WHEN p.cost_ns > 0 THEN '' ELSE '. ' || h.said END, '') AS evidence,
     CASE WHEN e.split = 0 THEN 'breakdown' END AS proof,
     coalesce(l.once, CASE WHEN p.cost_ns > 0 THEN NULL ELSE h.advice END, CASE WHEN e.small_share > 0.5 THEN format('Most of it is in calls of less than {}: latency or waiting, not bandwidth. {}', tw_size({{ param('small_bytes') }}), l.fewer)
-    ELSE CASE WHEN r.are_missing THEN 'It may be waiting: record every rank first. ' ELSE '' END || l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
+    ELSE CASE WHEN g.is_partial THEN 'It may be waiting: record every rank first. ' ELSE '' END || l.advice || '. Or find out why it is slow: compare bandwidth with the links'' peak' END) AS advice
 FROM {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN {{ ref('program') }} AS g
 LEFT JOIN {{ ref('unhidden') }} AS h ON h.scope = 'all'
 CROSS JOIN LATERAL (
@@ -46,4 +46,3 @@ CROSS JOIN LATERAL (
     SELECT e.transfer_ns - coalesce(p.cost_ns, 0) - e.read_ns AS left_ns,
         e.doubtful_ns - least(e.doubtful_hideable_ns, coalesce(p.cost_ns, 0)) >= {{ param('min_share') }} * s.step_ns AS may_wait
 ) AS w
-CROSS JOIN (SELECT coalesce(count(*) < max(world_size), FALSE) AS are_missing FROM ranks) AS r

@@ -12,6 +12,7 @@
 -- column: repeats BOOLEAN | what it runs on its GPU it runs again: several steps, or most kernels run three times or more
 -- column: tick_ns INTEGER | smallest difference of times that every trace can tell
 -- column: ranks BIGINT | ranks recorded
+-- column: is_partial BOOLEAN | fewer than the job has
 WITH kernels AS MATERIALIZED (
     SELECT any_value(name) AS name, kind, category, class, count(*) AS runs, sum(duration_ns) AS time_ns
     FROM gpu_ops
@@ -39,4 +40,5 @@ SELECT
         FROM (SELECT sum(runs) AS runs FROM kernels WHERE kind = 'kernel' GROUP BY name)
     ), FALSE) AS repeats,
     coalesce((SELECT max(tick_ns) FROM ranks), 1) AS tick_ns,
-    (SELECT count(*) FROM ranks) AS ranks
+    (SELECT count(*) FROM ranks) AS ranks,
+    (SELECT coalesce(count(*) < max(world_size), FALSE) FROM ranks) AS is_partial
