@@ -1,6 +1,7 @@
 """What a notebook shows: the numbers drawn are those of the analyses, and texts are escaped."""
 
 from collections.abc import Callable, Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,14 @@ def test_a_run_shows_its_facts_and_its_health(run: traceweave.Run) -> None:
     assert "<th>offset_ns</th>" in run.info()._repr_html_()
     schema = run.schema()._repr_html_()
     assert all(f"<td>{relation.name}</td>" in schema for relation in run.schema())
+
+
+def test_a_comparison_shows_its_words_and_the_first_rows_of_its_tables(run: traceweave.Run) -> None:
+    found = traceweave.compare(run, run)
+    page = found._repr_html_()
+    assert all(escape(sentence) in page for sentence in found.words)
+    assert "<th>fact</th>" in page
+    assert page.count("<table>") == len(list(found.brief())) > 3
 
 
 def test_texts_of_traces_are_escaped() -> None:

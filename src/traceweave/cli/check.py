@@ -85,6 +85,9 @@ def check(
     With a baseline it begins with whether the two runs can be compared; without one, what needs it
     is skipped. Exit code 1 if a limit is crossed, a number is unknown, a rule compares runs that
     are not comparable, or every limit was skipped; 2 if the rules file is wrong.
+
+    A rule has what it measures (analysis, compare or what_if with column, aggregate, where and
+    params; or sql) and a limit: max, min, max_increase, max_decrease. --init writes examples.
     """
     from traceweave.checks import read_rules
     from traceweave.cli.blocks import named

@@ -21,22 +21,6 @@ TABLES = (
 )  # fmt: skip
 """Those of traceweave.comparison.TABLES, which a test compares; importing it takes a second."""
 
-SHORT = 10
-"""Rows of each table when all of them are printed; of `comparability` all are."""
-
-_ITEMS = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns", "relative")
-BRIEF = {
-    "comparability": ("fact", "verdict", "base", "new"),
-    "step": (
-        "sample", "verdict", "base_ns", "new_ns", "difference_ns", "relative", "low_ns", "high_ns",
-    ),
-    "classes": _ITEMS,
-    "kernels": _ITEMS,
-    "ops": _ITEMS,
-    "collectives": _ITEMS,
-}  # fmt: skip
-"""Columns of tables that are too wide, when all tables are printed."""
-
 
 @click.command(
     short_help="Compare two runs: what got slower, and is it more than chance?",
@@ -129,17 +113,11 @@ def _print_all(found: Comparison, printing: Printing) -> None:
 
     for sentence in found.words:
         print(sentence)
-    unlike = found.comparability.verdict == "not comparable"
-    for title, table in found.tables.items():
-        if unlike and title != "comparability":
-            continue
-        table = table.select(BRIEF.get(title, table.schema.names))
-        shown = len(table) if title == "comparability" else SHORT
-        if len(table):
-            print(f"\n{title}: {found.meaning(title)}\n")
-            print_rows(table.slice(0, shown).to_reader(), printing)
-        if len(table) > shown:
-            more = plural(len(table) - shown, "more row")
-            note(f"{title}: {more}; --table {title} prints them")
-    if unlike:
+    for title, table in found.brief():
+        print(f"\n{title}: {found.meaning(title)}\n")
+        print_rows(table.to_reader(), printing)
+        left = len(found.tables[title]) - len(table)
+        if left:
+            note(f"{title}: {plural(left, 'more row')}; --table {title} prints them")
+    if found.comparability.verdict == "not comparable":
         note("the other tables compare unlike runs: --table prints one, -o FILE.html all of them")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,10 @@ from traceweave.comparison.budget import StepTime
 from traceweave.comparison.comparability import Comparability
 from traceweave.comparison.sentences import method, samples, sentences
 from traceweave.comparison.side import Side, unit_of
-from traceweave.comparison.tables import TABLES, meaning_of
+from traceweave.comparison.tables import BRIEF, SHORT, TABLES, meaning_of
 from traceweave.errors import UsageError, suggest
+from traceweave.markup import table as as_html
+from traceweave.words import cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +72,28 @@ class Comparison:
             hint = suggest(name, TABLES) or f"; available: {', '.join(TABLES)}"
             raise UsageError(f"no such table: {name!r}{hint}")
         return self.tables[name]
+
+    def brief(self) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the first rows and the main columns of each table that has rows.
+
+        Of runs that are not comparable it is `comparability` alone.
+        """
+        for name, table in self.tables.items():
+            facts = name == "comparability"
+            if len(table) and (facts or self.comparability.verdict != "not comparable"):
+                shown = table.select(BRIEF.get(name, table.schema.names))
+                yield name, shown if facts else shown.slice(0, SHORT)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what was found in words, then `brief`."""
+        parts = [f"<p>{'<br>'.join(map(escape, self.words))}</p>"]
+        for name, table in self.brief():
+            rows = [
+                [cell(column, value) for column, value in row.items()] for row in table.to_pylist()
+            ]
+            parts.append(f"<p><b>{name}</b>: {escape(self.meaning(name))}</p>")
+            parts.append(as_html(table.schema.names, rows))
+        return "".join(parts)
 
     def meaning(self, name: str) -> str:
         """Say in a line what a table holds."""

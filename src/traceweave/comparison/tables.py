@@ -1,4 +1,4 @@
-"""Which tables a comparison has."""
+"""Which tables a comparison has, and which columns and rows of them are shown first."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ TABLES = {
     "memory": "memory at the peak",
 }
 """Tables of a comparison, with what they hold."""
+
+SHORT = 10
+"""Rows of each table when all of them are shown; of `comparability` all are."""
+
+_ITEMS = ("item", "class", "shape", "change", "base_ns", "new_ns", "difference_ns", "relative")
+BRIEF = {
+    "comparability": ("fact", "verdict", "base", "new"),
+    "step": (
+        "sample", "verdict", "base_ns", "new_ns", "difference_ns", "relative", "low_ns", "high_ns",
+    ),
+    "classes": _ITEMS,
+    "kernels": _ITEMS,
+    "ops": _ITEMS,
+    "collectives": _ITEMS,
+}  # fmt: skip
+"""Columns of tables that are too wide, when all tables are shown."""
 
 
 def meaning_of(name: str, unit: str) -> str:
