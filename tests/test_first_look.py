@@ -40,6 +40,7 @@ class Looks:
             ).fetchall()
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_long")
 def test_a_look_has_the_first_steps_of_every_rank_and_changes_nothing(
     fixtures: Path, tmp_path: Path
@@ -84,6 +85,7 @@ def test_there_is_no_look_where_address_space_is_limited(
     assert looks.steps == []
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_long")
 @pytest.mark.parametrize(
     ("name", "how"),
@@ -147,6 +149,7 @@ def test_on_a_terminal_a_look_is_no_wider_and_in_the_browser_it_has_no_colours(
     assert all(len(line) <= 60 for line in said if not line.startswith("    Next: "))
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_long")
 @pytest.mark.parametrize("option", ["--no-verdict", "--quiet"])
 def test_who_wants_no_verdict_gets_no_look(
@@ -157,6 +160,7 @@ def test_who_wants_no_verdict_gets_no_look(
     assert "first look" not in capsys.readouterr().err
 
 
+@nightly
 @pytest.mark.usefixtures("all_is_long")
 def test_ranks_whose_recordings_begin_at_different_steps_are_looked_at_where_all_are(
     fixtures: Path, tmp_path: Path

@@ -147,6 +147,7 @@ def test_a_finding_that_counts_the_time_of_another_is_as_severe_as_what_it_adds(
     )
 
 
+@nightly
 def test_what_takes_all_away_is_the_last_fix_and_no_other_is_less_severe_for_it(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:
@@ -159,6 +160,7 @@ def test_what_takes_all_away_is_the_last_fix_and_no_other_is_less_severe_for_it(
     assert run.fixes()["step_ns"].iloc[1] == pytest.approx(2.6e6, rel=0.05)
 
 
+@nightly
 def test_who_was_not_recorded_may_be_as_late(fixtures: Path, database_of: DatabaseOf) -> None:
     folder = fixtures / "ddp_gloo_straggler"
     some = database_of(*(folder / f"rank{rank}.json.gz" for rank in (0, 2)))
@@ -168,6 +170,7 @@ def test_who_was_not_recorded_may_be_as_late(fixtures: Path, database_of: Databa
         assert ("not recorded may be as late" in (late["note"] or "")) == why
 
 
+@nightly
 def test_nothing_is_known_to_wait_is_no_gain_of_nothing(
     corpus: Path, database_of: DatabaseOf
 ) -> None:

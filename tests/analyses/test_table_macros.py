@@ -51,6 +51,7 @@ def ranks_on_gpu(
         yield con, run
 
 
+@nightly
 def test_duckdb_1_4_reads_what_is_installed() -> None:
     # tried by hand: in a macro that DuckDB 2.0 wrote it misses the offset of lead and lag
     offset = re.compile(r"\b(?:lead|lag)\s*\([^()]*,", re.IGNORECASE)

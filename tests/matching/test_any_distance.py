@@ -106,6 +106,7 @@ def instances(con: duckdb.DuckDBPyConnection) -> list[tuple[int, ...]]:
     ).fetchall()
 
 
+@nightly
 @settings(max_examples=examples(12))
 @given(st.lists(st.integers(-9 * HOUR_NS, 9 * HOUR_NS), min_size=3, max_size=3), st.booleans())
 def test_matches_do_not_depend_on_where_clocks_begin(

@@ -109,6 +109,7 @@ def test_recordings_of_ours_are_matched_without_labels_as_with_them(
             assert instances(con) == with_labels != [], name
 
 
+@nightly
 def test_calls_of_more_threads_than_one_group_has_stay_open(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:
@@ -124,6 +125,7 @@ def test_calls_of_more_threads_than_one_group_has_stay_open(
         ).fetchall() == [(1,)]
 
 
+@nightly
 def test_groups_side_by_side_are_found_and_not_joined(
     fixtures: Path, database_of: DatabaseOf
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_sole_group_has_two_threads_for_each_network_interface(
         ).fetchall() == [(0, 4, 32, 32, [0, 1]), (1, 4, 32, 32, [0, 1])]
 
 
+@nightly
 def test_listed_groups_are_told_beside_one_that_was_made_late(
     fixtures: Path, database_of: Callable[..., Path]
 ) -> None:
@@ -157,6 +158,7 @@ def test_who_has_waited_longest_takes_the_next_call(fixtures: Path, tmp_path: Pa
     assert matched(folder) == [([0, 1], 24, 24), ([0, 1, 2, 3], 4, 4), ([2, 3], 24, 24)]
 
 
+@nightly
 def test_one_thread_may_do_all_calls_that_come_at_once(fixtures: Path, tmp_path: Path) -> None:
     """What was wrong: no thread did more than three calls alone. Of sums one after the other, 70 to
     270 us apart, one does up to eight: of such a recording not one call was matched."""

@@ -168,6 +168,7 @@ def test_tails_and_bandwidths_are_those_of_the_analyses(simulated: Simulated) ->
     assert points == {tuple(row) for row in rows.astype(float).to_numpy()} != set()
 
 
+@nightly
 def test_what_cannot_be_drawn_is_said_in_the_picture(recorded: Recorded) -> None:
     axes = recorded("kineto/torchrec_4").plot.bandwidth()
     assert [text.get_text() for text in axes.texts] == ["the trace does not say how many bytes"]

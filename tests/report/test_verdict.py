@@ -73,6 +73,7 @@ def test_nothing_found_is_said(shared_run: MakeRun) -> None:
     assert findings_section(findings, ()).empty == "No rule has anything to say about this run."
 
 
+@nightly
 @cases
 def test_the_headline_names_the_costliest_also_where_it_is_no_fault(
     fixtures: Path, database_of: Callable[..., Path], name: str, said: str

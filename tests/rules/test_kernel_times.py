@@ -10,7 +10,7 @@ import pytest
 
 import traceweave
 from tests.analyses.builders import only
-from tests.marks import nightly
+from tests.marks import first_at_once, nightly
 from tests.simulated_runs import PP
 from traceweave_simulator import Config
 
@@ -42,7 +42,8 @@ def test_inputs_that_are_longer_in_one_step_make_no_gpu_slow(
     assert _found(run, tmp_path / "one.duckdb", change) == {}
 
 
-@pytest.mark.parametrize(("also", "found"), [("", {}), ("3", {"slow_kernels": [3]})])
+@first_at_once()
+@pytest.mark.parametrize(("also", "found"), [("3", {"slow_kernels": [3]}), ("", {})])
 def test_stages_of_a_pipeline_are_compared_by_themselves(
     simulated_database: Callable[[Config], Path],
     tmp_path: Path,

@@ -20,6 +20,7 @@ GRADIENT = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad
 
 
 # what was wrong: "Each step exchanges Python objects", of bytes that hold numbers, and their sizes
+@nightly
 def test_bytes_that_a_job_exchanges_itself_are_no_objects(
     fixtures: Path, database_of: DatabaseOf, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from traceweave.analyses import shared_rows
 US = 1_000
 
 
+@first_at_once()
 @pytest.mark.parametrize(
     ("name", "use", "ways"),
     [
@@ -44,7 +45,7 @@ def test_what_has_16_bits_is_in_lower_precision(recorded: Recorded) -> None:
 
 # an update is a word, a backward pass a letter: s where DDP reduces its gradients, capital where
 # they are added to some; '.' and '-' the same without; t of two parameters, h adds to one of them
-@first_at_once(5)
+@first_at_once()
 @pytest.mark.parametrize(
     ("updates", "passes"),
     [
@@ -76,6 +77,7 @@ def test_gradients_are_reduced_in_several_passes_of_an_update(
 
 # an update is a word, a backward pass a letter: r where FSDP reduces its gradients, R where it adds
 # them to some, '.' where it keeps them whole
+@first_at_once()
 @pytest.mark.parametrize(
     ("updates", "passes"),
     [("rRR rRR", 3), ("..r ..r", None), (".rR .rR", None), ("r r", None), ("rr rr", None)],
@@ -162,6 +164,7 @@ def test_what_has_most_of_the_transfers_is_advised_on_too(
 
 
 # what was wrong: "fewer gathers" of replicate and NO_SHARD, which run FSDP and gather nothing
+@nightly
 @pytest.mark.parametrize(("op", "use"), [("all_gather", "fsdp"), ("all_reduce", "gradients")])
 def test_what_shards_nothing_is_not_fsdp(
     empty_run: duckdb.DuckDBPyConnection, op: str, use: str

@@ -162,6 +162,7 @@ def test_steps_that_ranks_lacked_count_once_these_are_replaced(
         assert of.sql("FROM recording").empty
 
 
+@nightly
 def test_a_rank_that_is_replaced_is_named(traces: Path, tmp_path: Path) -> None:
     """Ranks 0 and 1 were there; of the two that come from another folder one is 1 again."""
     run, again = tmp_path / "run.tw", tmp_path / "again"

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from tests.marks import at_once
+from tests.marks import at_once, nightly
 from traceweave.sources import kineto
 from traceweave.sources.kineto import first_steps, reader
 from traceweave.sources.kineto.reader import stage_events
@@ -104,6 +104,7 @@ def test_what_is_loaded_is_what_began_or_was_launched_before(
     }
 
 
+@nightly
 @pytest.mark.parametrize("ranks", at_once(["rank0*", "rank[1-9]*"], "rank0*"))
 def test_of_the_text_only_late_events_are_left_out(fixtures: Path, ranks: str) -> None:
     """All that is left is whole, and the ends are as they were."""
