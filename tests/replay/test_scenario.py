@@ -72,7 +72,7 @@ def test_several_at_once_are_divided_by_semicolons() -> None:
         ("kind=compute wait=none", "are for kind=transfer"),
         ("kind=transfer contention=none", "contention=none is for kind=compute"),
         ("contention=some", "contention is none, or not there"),
-        ("group=tp times=0", "group is a number; the relation groups has them"),
+        ("group=tp times=0", "group is numbers like 3 or 0,3-5; the relation groups has them"),
         ("bytes=big times=0", "bytes is a range like 1e6-2e6"),
         ("times=0.5 gbps=100", "has more than one change: times, gbps"),
     ],

@@ -44,3 +44,16 @@ def test_sums_of_some_steps_are_counted_in_these(
         found = run.findings().set_index("rule").loc["small_collectives"]
     assert found["title"] == "24 all_reduce in 2 of 4 steps are small: 16.4 kB"
     assert found["evidence"].startswith("Each rank calls all_reduce 24 times in 2 of 4 steps, 16.4")
+
+
+# what was wrong: as many findings as groups that do the same, of whose scenarios none gains what all do
+@nightly
+def test_groups_that_do_the_same_are_merged_in_one_scenario(
+    fixtures: Path, database_of: Callable[..., Path]
+) -> None:
+    with traceweave.open(database_of(fixtures / "at_once_gloo")) as run, only("small_collectives"):
+        (found,) = run.findings().to_dict("records")
+        each = [run.what_if(f"group={group} bucket_mb=25")["gain_ns"][0] for group in (1, 2)]
+    assert found["evidence"].startswith("Each rank of 2 groups calls all_reduce 2 times per step")
+    assert found["scenario"] == "group=1,2 bucket_mb=25"
+    assert found["cost_ns"] >= max(each) > 0

@@ -129,8 +129,9 @@ class Changer:
             chosen &= self._of_op(s.op)
         if s.module is not None:
             chosen &= self._launched_within(s.module, "kind NOT IN ('runtime', 'driver', 'op')")
-        if s.group is not None:
-            chosen &= self._of_instance(self.graph.instances["group_id"] == s.group)
+        if s.groups is not None:
+            of = np.isin(self.graph.instances["group_id"], sorted(s.groups))
+            chosen &= self._of_instance(of)
         if s.bytes is not None:
             size = self.graph.instances["bytes"]
             chosen &= self._of_instance((size >= s.bytes[0]) & (size <= s.bytes[1]))

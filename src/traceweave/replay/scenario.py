@@ -31,7 +31,7 @@ class Scenario:
     """Not empty."""
     class_: str | None = None
     op: str | None = None
-    group: int | None = None
+    groups: frozenset[int] | None = None
     name: str | None = None
     module: str | None = None
     bytes: tuple[float, float] | None = None
@@ -57,7 +57,7 @@ class Scenario:
     @property
     def names_something(self) -> bool:
         """Whether it is about more than kinds, ranks and steps."""
-        named = (self.class_, self.op, self.group, self.name, self.module, self.bytes, self.streams)
+        named = (self.class_, self.op, self.groups, self.name, self.module, self.bytes, self.streams)
         return any(one is not None for one in named)
 
     @property
@@ -239,7 +239,7 @@ _KEYS: dict[str, tuple[str, Callable[[str], Any], str]] = {
     "while": ("idle", _only("idle"), "idle, or not there"),
     "class": ("class_", str, ""),
     "op": ("op", str, ""),
-    "group": ("group", _whole(0), "a number; the relation groups has them"),
+    "group": ("groups", _numbers, "numbers like 3 or 0,3-5; the relation groups has them"),
     "name": ("name", str, ""),
     "module": ("module", str, ""),
     "bytes": ("bytes", _range, "a range like 1e6-2e6, or 1e6-"),

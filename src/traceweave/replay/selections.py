@@ -95,7 +95,7 @@ def ops_of(chosen: Scenario, comm_ops: Container[str]) -> tuple[str, dict[str, A
         ("name", chosen.name, "(o.name = $name OR o.name GLOB $name)"),
         ("op", chosen.op, "o.op = $op" if is_comm else "o.launched_ns <= op.until_ns"),
         ("module", chosen.module, "o.launched_ns <= module.until_ns"),
-        ("group", chosen.group, "o.group_id = $group"),
+        ("group", chosen.groups, "list_contains($group, o.group_id)"),
         ("bytes", bounds, "o.bytes BETWEEN $bytes[1] AND $bytes[2]"),
     ]
     joins = ""

@@ -36,7 +36,7 @@ medians AS (
 SELECT
     format('{} takes up to {}, {} at the median', t.op, tw_time(max(t.transfer_ns) FILTER (WHERE t.is_tail)),
         tw_time(arg_max(t.median_ns, (t.transfer_ns, t.bytes, t.step)) FILTER (WHERE t.is_tail))) AS title,
-    t.group_id,
+    CASE WHEN count(DISTINCT t.group_id) = 1 THEN any_value(t.group_id) END AS group_id,
     arg_max(format('transfers op={} group={} bytes={}', t.op, t.group_id, t.bytes) || coalesce(' step=' || t.step, ''), (t.transfer_ns, t.bytes, t.step)) FILTER (WHERE t.is_tail) AS shows,
     sum(least(t.transfer_ns - t.median_ns, t.exposed_ns) * t.ranks) FILTER (WHERE t.is_tail) / any_value(s.windows) AS cost_ns,
     'kind=transfer times=0' AS ceiling,
@@ -47,6 +47,10 @@ SELECT
         THEN 'Look for other load on the CPU cores at those moments: threads of the host transfer, and may have waited for a core. Then look for other traffic on the network'
         ELSE 'Look for other traffic on the network or load on the GPUs at those moments; check links for retries and errors'
     END AS advice
-FROM (SELECT *, transfer_ns > {{ param('tail_factor') }} * median_ns AS is_tail FROM medians WHERE instances >= 5) AS t CROSS JOIN {{ ref('mean_step') }} AS s
-GROUP BY t.op, t.group_id
-HAVING count(*) FILTER (WHERE t.is_tail) BETWEEN 1 AND {{ param('tail_share') }} * count(*)
+FROM (
+    SELECT *, transfer_ns > {{ param('tail_factor') }} * median_ns AS is_tail FROM medians WHERE instances >= 5
+    WINDOW mine AS (PARTITION BY op, group_id)
+    QUALIFY count(*) FILTER (WHERE is_tail) OVER mine BETWEEN 1 AND {{ param('tail_share') }} * count(*) OVER mine
+) AS t
+JOIN {{ ref('alike_groups') }} AS g USING (group_id) CROSS JOIN {{ ref('mean_step') }} AS s
+GROUP BY t.op, g.kind

@@ -23,6 +23,7 @@ small AS (
     SELECT
         c.op,
         c.group_id,
+        c.kind,
         mode(c.use) AS use,
         any_value(c.alpha_ns) AS alpha_ns,
         any_value(c.half_bytes) AS half_bytes,
@@ -35,28 +36,48 @@ small AS (
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
     FROM (
-        SELECT c.*, f.alpha_ns, f.half_bytes, f.is_fitted, k.dtype
+        SELECT c.*, f.alpha_ns, f.half_bytes, f.is_fitted, k.dtype, g.kind
         FROM {{ ref('exposed_calls') }} AS c JOIN collectives AS k USING (call_id) JOIN latencies AS f ON f.op = c.op AND f.group_id = c.group_id
+        JOIN {{ ref('alike_groups') }} AS g ON g.group_id = c.group_id
         WHERE c.bytes < 4 * f.half_bytes AND NOT c.is_staged AND NOT c.is_blocking
         -- the only one of a step is merged with nothing
         QUALIFY count(*) OVER (PARTITION BY c.op, c.group_id, c.rank, c.step) > 1
     ) AS c
-    GROUP BY c.op, c.group_id
+    GROUP BY c.op, c.group_id, c.kind
+),
+-- groups that do the same have one mend
+merged AS (
+    SELECT
+        op,
+        round(calls / windows)::BIGINT AS times,
+        min(group_id) AS group_id,
+        array_to_string(list(group_id ORDER BY group_id), ',') AS of_groups,
+        count(*) AS groups,
+        mode(use) AS use,
+        sum(alpha_ns * calls) / sum(calls) AS alpha_ns,
+        max(half_bytes) AS half_bytes,
+        bool_and(is_fitted) AS is_fitted,
+        sum(bytes) / sum(calls) AS bytes,
+        sum(ranks) AS ranks,
+        max(steps) AS steps,
+        -- what can be merged is of one step, rank and type of elements; what latency costs cannot be more than what is exposed
+        sum(least(alpha_ns * greatest(calls / windows - greatest(ceil(bytes / windows / {{ param('bucket_bytes') }}), dtypes), 0) * windows, exposed_ns)) AS cost_ns
+    FROM small
+    GROUP BY op, kind, round(calls / windows)
 )
 SELECT
-    format('{} {} {} are small: {}', w.times, k.op, w.at, tw_size(k.bytes / k.calls)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
-    k.group_id,
-    -- what can be merged is of one step, rank and type of elements; what latency costs cannot be more than what is exposed
-    least(
-        k.alpha_ns * greatest(k.calls / k.windows - greatest(ceil(k.bytes / k.windows / {{ param('bucket_bytes') }}), k.dtypes), 0) * k.windows,
-        k.exposed_ns) / s.windows AS cost_ns,
-    CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.group_id, tw_digits({{ param('bucket_bytes') }} / 1e6))
-        ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
+    format('{} {} {} are small: {}', k.times, k.op, w.at, tw_size(k.bytes)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
+    CASE WHEN k.groups = 1 THEN k.group_id END AS group_id,
+    k.cost_ns / s.windows AS cost_ns,
+    CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.of_groups, tw_digits({{ param('bucket_bytes') }} / 1e6))
+        ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     'kind=transfer times=0' AS ceiling,
-    format('transfers op={} group={} bytes=0-{}', k.op, k.group_id, ceil(4 * k.half_bytes)::BIGINT) AS shows,
+    format('transfers op={} group={} bytes=0-{}', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
-    format('Each rank calls {} {} {}, {} on average. A call ', k.op, tw_many(w.times, 'time'), w.at, tw_size(k.bytes / k.calls))
+    format('Each rank{} calls {} {} {}, {} on average. A call ',
+        CASE WHEN k.ranks = s.ranks AND k.groups = 1 THEN '' WHEN k.groups = 1 THEN format(' of group {}', k.group_id) ELSE format(' of {} groups', k.groups) END,
+        k.op, tw_many(k.times, 'time'), w.at, tw_size(k.bytes))
         || CASE WHEN k.is_fitted THEN format('costs {} before its first byte, as much as transferring {}', tw_time(k.alpha_ns), tw_size(k.half_bytes))
             ELSE format('takes {} longer than its bytes would at 1 GB/s', tw_time(k.alpha_ns)) END AS evidence,
     'Merge them: ' || CASE k.use
@@ -65,10 +86,8 @@ SELECT
         WHEN 'optimizer' THEN 'larger buckets of the optimizer''s parameters'
         ELSE 'coalesced collectives, fewer and larger tensors'
     END AS advice
-FROM small AS k CROSS JOIN {{ ref('mean_step') }} AS s
+FROM merged AS k CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
-    SELECT
-        round(k.calls / k.windows)::BIGINT AS times,
-        -- a job that sums up every so many steps has more calls in these than the mean says
-        CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
+    -- a job that sums up every so many steps has more calls in these than the mean says
+    SELECT CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
 ) AS w
