@@ -120,20 +120,21 @@ class Run(Builder):
         scale: int = 1,
         unit: int = 1,
         step: int | None = None,
+        group_id: int = 0,
     ) -> None:
         """An all_to_all with so many elements of 1 byte for each rank, each rank 10 units after the
         one before, until 100."""
         at, each = {}, {}
-        for rank, parts in splits.items():
+        for place, (rank, parts) in enumerate(splits.items()):
             sizes = [scale * part for part in parts or [30]]
             args: dict[str, Any] = {"In msg nelems": sum(sizes), "Out msg nelems": sum(sizes)}
             args |= {"In split size": str(sizes)} if parts else {}
-            at[rank] = (10 * unit * rank, 100 * unit)
+            at[rank] = (10 * unit * place, 100 * unit)
             op = self.gpu(
                 rank, at[rank], "communication", "SendRecv", 20, step=step, args=json.dumps(args)
             )
             each[rank] = {"gpu_op_id": op, "bytes": sum(sizes)}
-        self.collective(at, "all_to_all", step=step, each=each)
+        self.collective(at, "all_to_all", group_id, step=step, each=each)
 
     def two_buckets(self, *sizes: int | None) -> None:
         """Ready at 1000 and 1050; 200 and 400 ns: a latency of 100 ns and 20 bytes per ns."""

@@ -27,28 +27,34 @@ ranked AS (
     GROUP BY op, group_id, peak_rank
     QUALIFY row_number() OVER (PARTITION BY op, group_id ORDER BY sum(uneven_ns) DESC, peak_rank) = 1
 ),
+-- groups that do the same have one finding
 summed AS (
     SELECT
-        op, group_id,
-        sum(cost_ns) AS cost_ns,
+        u.op, g.kind,
+        array_to_string(list(DISTINCT u.group_id ORDER BY u.group_id), ',') AS of_groups,
+        CASE WHEN count(DISTINCT u.group_id) = 1 THEN any_value(u.group_id) END AS group_id,
+        -- in each group the same one every time
+        CASE WHEN min(r.share) >= 0.5 THEN list(DISTINCT r.peak_rank ORDER BY r.peak_rank) END AS ranks,
+        any_value(r.peak_is) AS peak_is,
+        sum(u.cost_ns) AS cost_ns,
         count(*) AS instances,
-        sum(even_transfer_ns) / sum(transfer_ns) AS factor,
-        sum(peak_to_mean * transfer_ns) / sum(transfer_ns) AS peak_to_mean,
-        avg(transfer_ns) AS transfer_ns,
-        avg(even_transfer_ns) AS even_ns
-    FROM uneven
-    GROUP BY op, group_id
+        sum(u.even_transfer_ns) / sum(u.transfer_ns) AS factor,
+        sum(u.peak_to_mean * u.transfer_ns) / sum(u.transfer_ns) AS peak_to_mean,
+        avg(u.transfer_ns) AS transfer_ns,
+        avg(u.even_transfer_ns) AS even_ns
+    FROM uneven AS u JOIN ranked AS r ON r.op = u.op AND r.group_id = u.group_id JOIN {{ ref('alike_groups') }} AS g ON g.group_id = u.group_id
+    GROUP BY u.op, g.kind
 )
 SELECT
-    CASE WHEN r.share >= 0.5 THEN format('{} waits for rank {}, which has {} times the mean', s.op, r.peak_rank, tw_digits(s.peak_to_mean))
-        ELSE format('{} waits for ranks that have {} times the mean', s.op, tw_digits(s.peak_to_mean)) END AS title,
-    CASE WHEN r.share >= 0.5 THEN [r.peak_rank] END AS ranks,
+    CASE WHEN s.ranks IS NULL THEN format('{} waits for ranks that have {} times the mean', s.op, tw_digits(s.peak_to_mean))
+        ELSE format('{} waits for {} {} times the mean', s.op, CASE WHEN len(s.ranks) = 1 THEN format('rank {}, which has', s.ranks[1]) ELSE tw_ranks(s.ranks) || ', which have' END, tw_digits(s.peak_to_mean)) END AS title,
+    s.ranks,
     s.group_id,
     s.cost_ns / m.windows AS cost_ns,
-    format('op={} group={} kind=transfer times={}', s.op, s.group_id, round(s.factor, 4)) AS scenario,
+    format('op={} group={} kind=transfer times={}', s.op, s.of_groups, round(s.factor, 4)) AS scenario,
     format('{} {} {} times the mean of all ranks in {}. Each takes {}, and {} at the same rate if all had the same',
-        CASE WHEN r.share >= 0.5 THEN format('Rank {}', r.peak_rank) ELSE 'One rank after the other' END, r.peak_is,
+        CASE WHEN s.ranks IS NULL THEN 'One rank after the other' WHEN len(s.ranks) = 1 THEN format('Rank {}', s.ranks[1]) ELSE 'One rank of each group' END, s.peak_is,
         tw_digits(s.peak_to_mean), tw_many(s.instances, 'uneven ' || s.op), tw_time(s.transfer_ns), tw_time(s.even_ns)) AS evidence,
     CASE WHEN s.op IN ('dispatch', 'combine') THEN 'Balance the experts: capacity, an auxiliary loss, or their placement'
         ELSE 'Balance what ranks exchange: placement of experts or embedding tables, capacity, sequence lengths' END AS advice
-FROM summed AS s JOIN ranked AS r ON r.op = s.op AND r.group_id = s.group_id CROSS JOIN {{ ref('mean_step') }} AS m
+FROM summed AS s CROSS JOIN {{ ref('mean_step') }} AS m
