@@ -11,6 +11,7 @@ from tests.cases import cases
 from tests.conftest import ROOT
 from tests.marks import nightly
 from traceweave import analyses
+from traceweave.cli import main
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
 from traceweave.cli.main import main
@@ -220,6 +221,14 @@ def test_a_file_of_the_folder_that_is_none_is_named(
     (folder / f"{name}.sql").write_text(text)
     with pytest.raises(traceweave.UsageError, match=re.escape(message)):
         run.gaps()
+
+
+def test_a_file_that_says_not_what_it_is_is_named_where_it_is_asked_for(
+    folder: Path, database: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "mine.sql").write_text("FROM ranks")
+    assert main(["analyze", "mine", str(database)]) == 2
+    assert "mine.sql: its first line is none of '-- analysis: mine'" in capsys.readouterr().err
 
 
 @cases

@@ -110,6 +110,10 @@ def _what_is_missing(name: str | None) -> str:
 
 
 def _unknown_analysis(name: str) -> str:
+    if name in own_statements():
+        from traceweave.analyses import find
+
+        find(name)  # says what is wrong with a file of that name
     return f"no such analysis: {name!r}{suggest(name, analysis_names()) or _LIST}"
 
 
