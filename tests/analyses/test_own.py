@@ -11,7 +11,6 @@ from tests.cases import cases
 from tests.conftest import ROOT
 from tests.marks import nightly
 from traceweave import analyses
-from traceweave.cli import main
 from traceweave.agents.runs import Runs
 from traceweave.agents.tools import Tools
 from traceweave.cli.main import main

@@ -46,7 +46,7 @@ def test_sums_of_some_steps_are_counted_in_these(
     assert found["evidence"].startswith("Each rank calls all_reduce 24 times in 2 of 4 steps, 16.4")
 
 
-# what was wrong: as many findings as groups that do the same, of whose scenarios none gains what all do
+# what was wrong: a finding of each group that does the same, of which no scenario gains what all do
 @nightly
 def test_groups_that_do_the_same_are_merged_in_one_scenario(
     fixtures: Path, database_of: Callable[..., Path]

@@ -57,8 +57,8 @@ class Scenario:
     @property
     def names_something(self) -> bool:
         """Whether it is about more than kinds, ranks and steps."""
-        named = (self.class_, self.op, self.groups, self.name, self.module, self.bytes, self.streams)
-        return any(one is not None for one in named)
+        named = (self.class_, self.op, self.groups, self.name, self.module, self.bytes)
+        return any(one is not None for one in (*named, self.streams))
 
     @property
     def moves(self) -> bool:
