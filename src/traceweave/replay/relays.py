@@ -9,10 +9,11 @@ that it comes through as well.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
-from traceweave.arrays import Flags, Ints
+from traceweave.arrays import Ints
 from traceweave.replay.lookups import stretches
 from traceweave.replay.rows import Columns
 
@@ -33,23 +34,24 @@ def relayed(
         number = instance[own[0]]
         ranks, root = members[int(instances["group_id"][number])], instances["root"][number]
         place = {one: n for n, one in enumerate(ranks.tolist())}
-        after = np.array([place[one] - place[int(root)] for one in rank[own].tolist()]) % len(ranks)
-        waits = _waits(after, bool(instances["is_tree"][number]))
-        source, target = np.nonzero(waits)
+        after = [(place[one] - place[int(root)]) % len(ranks) for one in rank[own].tolist()]
+        source, target = _pairs(tuple(after), bool(instances["is_tree"][number]))
         pairs.append((own[source], own[target]))
     other, waiting = (np.concatenate(column) for column in zip(*pairs, strict=True))
     return other, waiting
 
 
-def _waits(place: Ints, is_tree: bool) -> Flags:
-    """Return whether who is at the place of a column waits for who is at that of a row."""
+@lru_cache(maxsize=256)
+def _pairs(places: tuple[int, ...], is_tree: bool) -> tuple[Ints, Ints]:
+    """Return who is waited for, and by whom, of those at such places from the root on."""
+    place = np.array(places)
     row, column = place[:, None], place[None, :]
-    if not is_tree:
-        with_root: Flags = (row == 0) != (column == 0)
-        return with_root
-    # 2 to the number of bits of each place
-    above = 1 << np.ceil(np.log2(place + 1)).astype(np.int64)
-    comes_through = (row < column) & (column % above[:, None] == row)
-    sends = (row > 0) & (row - above[:, None] // 2 == column)
-    found: Flags = comes_through | sends
-    return found
+    waits = (row == 0) != (column == 0)
+    if is_tree:
+        # 2 to the number of bits of each place
+        above = 1 << np.ceil(np.log2(place + 1)).astype(np.int64)
+        comes_through = (row < column) & (column % above[:, None] == row)
+        sends = (row > 0) & (row - above[:, None] // 2 == column)
+        waits = comes_through | sends
+    source, target = np.nonzero(waits)
+    return source, target
