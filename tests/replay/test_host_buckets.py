@@ -37,6 +37,15 @@ class Gloo(Builder):
         }
         self.collective(at, op, step=step, each=each, **more)
 
+    def message(self, at: dict[int, Span], sender: int = 0) -> None:
+        """A message between ranks 0 and 1, whose ranges are of the threads that ask for it."""
+        each = {}
+        for rank, (begin, _) in at.items():
+            op = "send" if rank == sender else "recv"
+            call = self.host(rank, (begin, begin + 5), f"c10d::{op}", step=0)
+            each[rank] = {"gpu_op_id": None, "host_op_id": call, "stream": 1, "op": op}
+        self.collective(at, "send", step=0, each=each)
+
     def both(
         self, called: Span, at: Span, name: str = "c10d::allreduce_", depth: int = 1, **more: Any
     ) -> None:
@@ -109,6 +118,7 @@ def test_of_two_sums_in_flight_the_one_that_ends_nearer_was_waited_for() -> None
         "start_ns": [3 * ms, 4 * ms],
         "called": [2 * ms, 3 * ms],
         "waited": [50 * ms + ms // 10, 51 * ms + 6 * ms // 10],
+        "chain": [7, 8],
         "caller": [0, 0],
         "together": [NONE, NONE],
         "soonest": [NONE, NONE],
@@ -131,6 +141,7 @@ def test_who_goes_on_before_a_sum_can_be_over_did_not_wait_for_it(
         "start_ns": [5 * ms],
         "called": [4 * ms],
         "waited": [105 * ms],
+        "chain": [7],
         "caller": [0],
         "together": [60 * ms],
         "soonest": [(60 + quickest) * ms],

@@ -58,6 +58,9 @@ def check(database: Path) -> None:
         assert graph.replayed().tolist() == nodes.start.tolist()
         ops = _measured(run.con, "gpu_ops" if graph.has_gpu else "collectives", graph.origin)
         known, numbers = ops
+        # a message of gloo that nobody waited for may have been over before
+        early = "SELECT call_id FROM collectives WHERE op IN ('send', 'recv') AND gpu_op_id IS NULL"
+        messages = {call for (call,) in run.con.execute(early).fetchall()}
     # an op is the node of its id, or the two of which the second transfers
     of_device = (
         (nodes.sort < Sort.CALL) & (nodes.sort != Sort.ARRIVAL)
@@ -71,7 +74,8 @@ def check(database: Path) -> None:
     starts = dict(zip(nodes.op_id[first].tolist(), nodes.start[first].tolist(), strict=True))
     assert len(starts) == len(ends) == len(known)
     assert starts == {op: start for op, (start, _) in known.items()}
-    assert ends == {op: end for op, (_, end) in known.items()}
+    for op, (_, end) in known.items():
+        assert ends[op] == end or (ends[op] < end and not graph.has_gpu and op in messages)
     assert int(np.sum(nodes.sort == Sort.BARRIER)) == numbers
 
 

@@ -59,9 +59,10 @@ class Block:
 def build_blocks(calls: Calls, instance: Ints, ranks: Ints) -> list[Block]:
     """Arrange the matched calls (instance >= 0) whose ends coincide in blocks; `ranks` lists all
     ranks, ascending."""
-    matched = np.flatnonzero(
-        ends_coincide(calls, instance) & (calls.end - calls.start >= SHORTEST_NS)
-    )
+    # gloo relays what a root sends: ranks end when those are there that they send to
+    relayed = ~PROVES[calls.op] & (calls.root >= 0) & ~calls.on_gpu
+    known = ends_coincide(calls, instance) & (calls.end - calls.start >= SHORTEST_NS)
+    matched = np.flatnonzero(known & ~relayed)
     count = np.bincount(instance[matched], minlength=1)
     matched = matched[count[instance[matched]] > 1]
     if not len(matched):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -13,8 +14,10 @@ from traceweave.arrays import Flags, Ints
 from traceweave.errors import QueryError
 from traceweave.interrupts import go_on
 from traceweave.replay.engine import Runs, replay, runs_of, slack
+from traceweave.replay.lookups import numbered
 from traceweave.replay.nodes import EDGE_KINDS, FAR, FREE, Collected, Edge, Edges, Nodes, Sort
 from traceweave.replay.rank_graph import RankGraph, cpu_graph, gpu_graph
+from traceweave.replay.relays import relayed
 from traceweave.replay.rows import FEW_NODES, Columns, Names, Tables
 from traceweave.store.database import asked_of
 
@@ -86,7 +89,7 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
             "there is nothing to replay: no GPU op and no operator counts, see the analysis"
             " recording"
         )
-    nodes, edges = _tied(collected, parts, tables.instances)
+    nodes, edges = _tied(collected, parts, tables.instances, tables.members())
     delay = slack(nodes, edges)
     holds = np.flatnonzero(nodes.held)
     nodes.held[holds] = np.clip(nodes.held[holds], 0, np.maximum(delay[holds], 0))
@@ -109,7 +112,9 @@ def build(con: duckdb.DuckDBPyConnection) -> Graph:
     return graph
 
 
-def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> tuple[Nodes, Edges]:
+def _tied(
+    collected: Collected, parts: list[RankGraph], instances: Columns, members: Mapping[int, Ints]
+) -> tuple[Nodes, Edges]:
     """Return the nodes of all ranks and of collectives, and all edges."""
     nodes = collected.nodes()
     # a rank transfers in the node after the one in which it arrives
@@ -118,16 +123,23 @@ def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> t
         for name in ("arrival", "came", "instance")
     )
     transfer = arrival + 1
-    is_root = np.repeat([p.rank for p in parts], [len(p.arrival) for p in parts])
-    is_root = is_root == instances["root"][instance]
+    rank = np.repeat([p.rank for p in parts], [len(p.arrival) for p in parts])
+    is_root = rank == instances["root"][instance]
     of_all, from_root = instances["root"][instance] < 0, instances["from_root"][instance] > 0
     # the root sends to others that wait for it alone, or waits for what all others send
     awaited, waits = of_all | ~from_root | is_root, of_all | (from_root != is_root)
     at, done = nodes.ends(came), nodes.ends(transfer)
+    other, own = relayed(instance, rank, instances, members)
+    by_pairs = np.zeros(len(instances["number"]), bool)
+    by_pairs[instance[own]] = True
+    awaited &= ~by_pairs[instance]
+    other, own = (column[at[other] <= done[own]] for column in (other, own))
     together = np.full(len(instances["number"]), -FAR)
     np.maximum.at(together, instance[awaited], at[awaited])
     seen = (np.bincount(instance, minlength=len(together)) > 1) & (together > -FAR)
 
+    awaited_ns = np.concatenate([part.awaited for part in parts])
+    done = _over(done, together, instance, awaited_ns, instances)
     # who was done before the last one was there did not wait for it
     early = waits & (done < together[instance])
     ends = np.cumsum([len(part.arrival) for part in parts])
@@ -135,6 +147,7 @@ def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> t
         part.dropped[EDGE_KINDS[Edge.COMPLETION]] += int(np.sum(mine))
     tied = seen[instance] & waits & ~early
     begin = np.minimum(np.where(tied, together[instance], at), done)
+    np.maximum.at(begin, own, at[other])
     barrier = collected.add(_barriers(together, seen)) + np.cumsum(seen) - 1
     nodes = collected.nodes()
     # an op that carries several begins with the last of them
@@ -147,8 +160,27 @@ def _tied(collected: Collected, parts: list[RankGraph], instances: Columns) -> t
         *(part.edges for part in parts),
         Edges.of(came, barrier[instance], 0 * came, Edge.MEMBERS).where(awaited & seen[instance]),
         Edges.of(barrier[instance], transfer, lag, Edge.COMPLETION).where(tied),
-    )
+        Edges.of(
+            came[other], transfer[own], np.minimum(nodes.start[transfer[own]] - at[other], 0),
+            Edge.COMPLETION,
+        ),
+    )  # fmt: skip
     return nodes, edges
+
+
+def _over(done: Ints, together: Ints, instance: Ints, awaited: Ints, instances: Columns) -> Ints:
+    """Return when parts were done: messages that nobody waited for longer than the quickest of
+    their size takes may have been as quick, whenever somebody asked."""
+    message = np.flatnonzero((awaited < FAR) & (together[instance] > -FAR))
+    of = instance[message]
+    size, count = numbered(instances["group_id"], instances["bytes"])
+    quickest, longest = np.full(count, FAR), np.zeros(len(together), np.int64)
+    np.minimum.at(quickest, size[of], np.maximum(done[message] - together[of], 0))
+    np.maximum.at(longest, of, awaited[message])
+    soonest = np.where(longest[of] > quickest[size[of]], FAR, together[of] + quickest[size[of]])
+    done = done.copy()
+    done[message] = np.minimum(done[message], soonest)
+    return done
 
 
 def _barriers(together: Ints, seen: Flags) -> Nodes:

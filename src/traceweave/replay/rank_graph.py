@@ -10,7 +10,7 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.replay import device, host
 from traceweave.replay.lookups import latest, leads, most_common, positions, soonest
-from traceweave.replay.nodes import EDGE_KINDS, FREE, Edge, Edges, Nodes, Sort, joined, part_of
+from traceweave.replay.nodes import EDGE_KINDS, FAR, FREE, Edge, Edges, Nodes, Sort, joined, part_of
 from traceweave.replay.rows import NONE, Call, Columns, RankRows, sorted_by, where
 from traceweave.replay.streams import Streams, order_streams, records
 
@@ -40,6 +40,8 @@ class RankGraph:
     """The node after which the others need not wait for it: that one, or its send half."""
     instance: Ints
     """The collective it arrives at."""
+    awaited: Ints
+    """How long somebody did nothing else until it was over; FAR: it ends by itself."""
     steps: Columns
     first_op: Ints
     """Of each step the node of its first GPU op; -1 for none."""
@@ -166,6 +168,7 @@ def gpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
         ops.first[arrives],
         np.where(sends >= 0, ops.last[sends], ops.first[arrives]),
         instance,
+        np.full(len(instance), FAR),
         rows.steps,
         _first_ops(rows.steps, gpu, ops.first),
         of.dropped,
@@ -253,7 +256,8 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     member = comm["instance"] >= 0
     parts = _Numbers(member, len(cpu["op_id"]))
     done = int(np.sum(cpu["op_id"] >= 0)) + len(member)
-    waited = np.hstack([_finished_between(cpu, comm), _messages_between(cpu, comm)])
+    message, at = _messages_between(cpu, comm)
+    waited = np.hstack([_finished_between(cpu, comm), (message, at)])
     source, target = np.unique(waited, axis=1)
     before, after = host.handovers(cpu)
     early = np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0)
@@ -271,8 +275,10 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     transfers = parts.split(transfers, (Sort.ARRIVAL, Sort.TRANSFER), comm["start_ns"])
     none = np.full(len(rows.steps["step"]), -1)
     arrives = parts.first[member]
-    part = comm["instance"][member]
-    graph = RankGraph(rows.rank, edges, arrives, arrives, part, rows.steps, none, facts=facts)
+    part, awaited = comm["instance"][member], _awaited(cpu, comm, message, at)[member]
+    graph = RankGraph(
+        rows.rank, edges, arrives, arrives, part, awaited, rows.steps, none, facts=facts
+    )  # fmt: skip
     return joined(_operators(rows, cpu), transfers), graph
 
 
@@ -303,15 +309,17 @@ def _with_marks(cpu: Columns, steps: Columns) -> Columns:
 
 def _finished_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     """Return pairs of a collective and the operator before which it ended: the last one that had
-    when the operator began, or that did soon after, or else the next one.
+    when the operator began, or that did soon after, or else the next one. Messages end exactly
+    (`_messages_between`).
 
     Where cores are busy a range ends late, when its thread has one again. Who did nothing from
     before the last member came until the quickest collective of its size would have been over, and
     for longer than the range is late, waited for it too.
     """
-    if not len(comm["waited"]) or not len(cpu["chain"]):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
     by_end = np.argsort(comm["waited"], kind="stable")
+    by_end = by_end[~_of_caller(comm)[by_end]]
+    if not len(by_end) or not len(cpu["chain"]):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     start = cpu["start_ns"]
     free = np.where(leads(cpu["chain"]), start, np.roll(cpu["end_ns"], 1))
     idle, ends, found = start - free, comm["waited"][by_end], np.full(len(free), -1)
@@ -337,13 +345,34 @@ def _messages_between(cpu: Columns, comm: Columns) -> tuple[Ints, Ints]:
     Their ranges are of the thread that asks, and end when it has waited, for one after the other:
     all that end between two operators were waited for, and the first may have taken all the time.
     """
-    message = np.flatnonzero((comm["caller"] == comm["chain"]) & (comm["called"] > NONE))
+    message = np.flatnonzero(_of_caller(comm) & (comm["called"] > NONE))
     chain, waited = comm["chain"][message], comm["waited"][message]
     at = soonest(cpu["chain"], cpu["start_ns"], chain, waited)
     # not inside the operator before
     message, at, chain, waited = (column[at > 0] for column in (message, at, chain, waited))
     known = (cpu["chain"][at - 1] == chain) & (waited >= cpu["end_ns"][at - 1])
     return message[known], at[known]
+
+
+def _awaited(cpu: Columns, comm: Columns, message: Ints, at: Ints) -> Ints:
+    """Return for how long who waited for a message did nothing else until then; 0 where that was
+    after the other side had: one message after the other, and before that an operator. FAR: no
+    message."""
+    order = np.lexsort((comm["waited"][message], at))
+    message, at = message[order], at[order]
+    waited = comm["waited"][message]
+    before = np.where(leads(at), NONE, np.roll(waited, 1))
+    found = np.where(_of_caller(comm), 0, FAR)
+    ends = waited <= comm["end_ns"][message]
+    free = np.maximum(before, cpu["end_ns"][at - 1])
+    found[message] = np.where(ends, np.maximum(waited - free, 0), 0)
+    return found
+
+
+def _of_caller(comm: Columns) -> Flags:
+    """Return whether the range of each is of the thread that asks for it: a message of gloo."""
+    found: Flags = comm["caller"] == comm["chain"]
+    return found
 
 
 def _followed(comm: Columns, source: Ints) -> Flags:

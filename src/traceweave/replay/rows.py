@@ -221,7 +221,10 @@ SELECT
     coalesce(bus_factor, 1) AS factor, coalesce(ranks_expected, ranks_seen) AS size,
     coalesce(complete, FALSE) AND ranks_seen > 1 AS whole,
     coalesce(resolution_ns, 0) AS resolution,
-    coalesce(root, -1) AS root, op IN ('broadcast', 'scatter') AS from_root,
+    -- gloo passes parts of a sum around all ranks before the root has them
+    coalesce(CASE WHEN op <> 'reduce' OR EXISTS (FROM gpu_ops) THEN root END, -1) AS root,
+    op IN ('broadcast', 'scatter') AS from_root,
+    op = 'broadcast' AS is_tree,
     op = 'send_recv' AND coalesce(group_id NOT IN (SELECT group_id FROM message_rings), TRUE)
         AS is_staged,
     dense_rank() OVER (ORDER BY dtype) AS elements,
@@ -351,6 +354,13 @@ class Tables:
             )
         ))  # fmt: skip
         self.instances = self._columns("FROM tw_replay_instances ORDER BY number")
+
+    def members(self) -> dict[int, Ints]:
+        """Return the ranks of each group in the order of their places, of a run without a GPU."""
+        if self.has_gpu:
+            return {}
+        rows = self._con.execute("SELECT group_id, ranks FROM groups WHERE len(ranks) = size")
+        return {group: np.array(ranks) for group, ranks in rows.fetchall()}
 
     @cached_property
     def most_nodes(self) -> int:

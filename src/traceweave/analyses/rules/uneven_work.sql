@@ -1,7 +1,7 @@
 -- rule: uneven_work | a rank with more work than the others
 -- topic: ranks and waiting
 -- needs: ref('kernel_times')
--- finds: Compute runs longer on one rank than on its like at the median by `slow_kernels` (3 %), and fewer than half of the kernel names are that much slower: it has more to do. Its like are the ranks that run what it computes longest, as often if there are any, and else all; of a pipeline those of its stage. So ranks that generate are not compared with ranks that train, and a rank that others wait for in turn is told by what it computes. Cost: how much longer, by `breakdown`. The evidence counts the names that make up 90 % of what it is longer in, and says what it does in the first. The usual reason is the share of the work: embedding tables, sequence lengths, tokens of experts. Where every rank does the same in these kernels, a GPU with a lower clock or power limit looks like this too: matrix products get slower, copies and small kernels do not. A stage of a pipeline that is one rank is left to unequal_stages, a straggler to straggler.
+-- finds: Compute runs longer on one rank than on its like at the median by `slow_kernels` (3 %), and fewer than half of the kernel names are that much slower: it has more to do. Its like are the ranks that run what it computes longest, as often if there are any, and else all; of a pipeline those of its stage. So ranks that generate are not compared with ranks that train, and a rank that others wait for in turn is told by what it computes. Cost: how much longer, by `breakdown`. The evidence counts the names that make up 90 % of what it is longer in, and says what it does in the first. The usual reason is the share of the work: embedding tables, sequence lengths, tokens of experts. Where every rank does the same in these kernels, a GPU with a lower clock or power limit looks like this too: matrix products get slower, copies and small kernels do not. A stage of a pipeline that is one rank is left to unequal_stages, a straggler to straggler, who is late in few steps to imbalance.
 -- try: Balance shards and inputs; else compare clock rates and power limits.
 -- proof: rank_difference
 -- shows: waits
@@ -20,4 +20,4 @@ SELECT
 FROM {{ ref('kernel_times') }} AS k CROSS JOIN {{ ref('mean_step') }} AS s
 LEFT JOIN (FROM {{ ref('differences') }} WHERE kind IN ('kernel', 'operator')) AS d ON d.rank = k.rank AND d.name = k.heaviest
 WHERE k.more_share >= {{ param('slow_kernels') }} AND coalesce(k.typical_share, 0) < {{ param('slow_kernels') }}
-    AND k.rank NOT IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler)
+    AND k.rank NOT IN (SELECT rank FROM {{ ref('blame') }} WHERE is_straggler UNION ALL SELECT rank FROM {{ ref('late_in_few') }})

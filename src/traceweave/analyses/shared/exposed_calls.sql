@@ -141,7 +141,7 @@ LEFT JOIN sharding AS h ON h.call_id = e.call_id
 -- who sends what others read has nothing to read, and is held to it as they are
 LEFT JOIN (SELECT DISTINCT collective_id FROM {{ ref('read_calls') }}) AS w ON w.collective_id = e.collective_id
 -- of a message one rank has a send, the other a recv
-LEFT JOIN {{ ref('always_read') }} AS v ON w.collective_id IS NOT NULL AND v.op = e.op AND v.group_id IS NOT DISTINCT FROM e.group_id
+LEFT JOIN (SELECT DISTINCT op, group_id FROM {{ ref('always_read') }}) AS v ON w.collective_id IS NOT NULL AND v.op = e.op AND v.group_id IS NOT DISTINCT FROM e.group_id
 LEFT JOIN tw_collective_issue() AS a ON a.call_id = e.call_id
 LEFT JOIN uses AS u ON u.group_id = e.group_id
 LEFT JOIN recorded AS o ON o.group_id = e.group_id

@@ -1,4 +1,4 @@
--- shared: read_calls | collectives that the host waits for: of a few numbers, whose result it reads soon after, and barriers
+-- shared: read_calls | collectives that the host waits for: of a few numbers, whose result it reads soon after, barriers, and Python objects
 -- grain: one row per rank and such collective
 -- needs: collectives, host_ops
 -- param: read_bytes
@@ -9,8 +9,10 @@
 -- column: group_id INTEGER | process group
 -- column: bytes BIGINT | size
 -- column: read_by VARCHAR | the operator that reads; NULL: a barrier, which has no result and makes the host wait by itself
+-- column: objects VARCHAR | of Python objects, their sizes and their bytes: the operation that carries the bytes
+-- column: is_payload BOOLEAN | it carries those bytes
 WITH small AS MATERIALIZED (
-    SELECT k.rank, k.collective_id, k.step, k.op, k.group_id, k.bytes, i.pid, i.tid, i.end_ns
+    SELECT k.rank, k.collective_id, k.step, k.op, k.group_id, k.bytes, k.dtype, i.pid, i.tid, i.end_ns
     FROM collectives AS k JOIN tw_issued AS i USING (call_id)
     WHERE k.bytes <= {{ param('read_bytes') }} OR k.op = 'barrier'
 ),
@@ -43,11 +45,34 @@ followed AS (
         WHERE coalesce(parent_id NOT IN (SELECT op_id FROM host_ops WHERE kind = 'op'), TRUE)
         GROUP BY rank, pid, tid
     ) AS o USING (rank, pid, tid)
+),
+read AS MATERIALIZED (
+    SELECT rank, pid, tid, end_ns, collective_id, step, op, group_id, bytes, dtype, any_value(read_by) AS read_by
+    FROM followed
+    -- a division, a stack and a mean may come before; what is read after six others (in ddp_gloo_4ranks, in fsdp2_gloo nine) is something else
+    WHERE others <= 3
+    GROUP BY ALL
+),
+-- sizes of objects, whose bytes the next such call carries, and what torch alone calls between (all_gather_object, gather_object,
+-- broadcast_object_list, recv_object_list):
+-- a job may exchange bytes of its own by their sizes
+sizes AS MATERIALIZED (
+    SELECT r.*, k.next.op AS next_op, k.next.collective_id AS next_id, k.next.bytes AS next_bytes, k.next.dtype IN ('Byte', 'unsigned char') AND h.start_ns < k.next.start_ns AS is_followed
+    FROM read AS r
+    JOIN (
+        SELECT c.rank, c.collective_id, lead(struct_pack(c.op, c.collective_id, c.bytes, c.dtype, i.start_ns)) OVER calls AS next
+        FROM collectives AS c JOIN tw_issued AS i USING (call_id)
+        WHERE c.op IN ('all_gather', 'gather', 'broadcast', 'recv')
+        WINDOW calls AS (PARTITION BY c.rank, CASE c.op WHEN 'gather' THEN 'all_gather' ELSE c.op END, c.group_id ORDER BY i.start_ns)
+    ) AS k ON k.rank = r.rank AND k.collective_id = r.collective_id
+    ASOF LEFT JOIN (SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name, start_ns FROM host_ops WHERE name IN ('aten::resize_', 'aten::sum')) AS h
+        ON h.rank = r.rank AND h.pid = r.pid AND h.tid = r.tid AND h.name = CASE r.op WHEN 'all_gather' THEN 'aten::resize_' ELSE 'aten::sum' END AND r.end_ns <= h.start_ns
+    WHERE r.dtype IN ('Long', 'long int')
+    QUALIFY bool_and(coalesce(is_followed, FALSE)) OVER (PARTITION BY r.op, r.group_id)
 )
-SELECT rank, collective_id, step, op, group_id, bytes, any_value(read_by) AS read_by
-FROM followed
--- a division, a stack and a mean may come before; what is read after six others (in ddp_gloo_4ranks, in fsdp2_gloo nine) is something else
-WHERE others <= 3
-GROUP BY rank, collective_id, step, op, group_id, bytes
+SELECT r.rank, r.collective_id, r.step, r.op, r.group_id, r.bytes, r.read_by, s.next_op AS objects, FALSE AS is_payload
+FROM read AS r LEFT JOIN sizes AS s USING (rank, collective_id) ANTI JOIN sizes AS b ON b.rank = r.rank AND b.next_id = r.collective_id
 UNION ALL
-SELECT rank, collective_id, step, op, group_id, bytes, NULL AS read_by FROM small WHERE op = 'barrier'
+SELECT rank, next_id, step, next_op AS op, group_id, next_bytes, read_by, next_op AS objects, TRUE FROM sizes
+UNION ALL
+SELECT rank, collective_id, step, op, group_id, bytes, NULL, NULL, FALSE FROM small WHERE op = 'barrier'
