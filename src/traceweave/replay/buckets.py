@@ -238,7 +238,7 @@ def _backward(graph: Graph, con: duckdb.DuckDBPyConnection) -> Callable[[int], i
 
 
 def unasked(graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, gone: Ints) -> Nodes:
-    """Return the nodes without what threads do in operators that ask for transfers that are gone."""
+    """Return the nodes without what threads do in operators that ask for what is gone."""
     values = {"origin": graph.origin, "ops": nodes.op_id[gone].tolist(), "has_gpu": graph.has_gpu}
     found = con.execute(_ASKING, values).fetchnumpy()
     rows = {name: np.ma.getdata(column) for name, column in found.items()}
