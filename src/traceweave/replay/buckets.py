@@ -41,23 +41,11 @@ SELECT step, max(begin) AS begin FROM (
 """
 """When the last rank began the backward pass, by step, common clock."""
 
-_CALLING = """
-SELECT
-    k.call_id,
-    least(
-        h.end_ns - h.start_ns, median(h.end_ns - h.start_ns) OVER (PARTITION BY h.rank, h.name)
-    )::BIGINT
-FROM collectives AS k JOIN host_ops AS h ON h.op_id = k.host_op_id
-WHERE k.gpu_op_id IS NULL AND h.kind = 'op'
-"""
-"""What asks for them takes so long usually: if longer, its thread had no core, which others have
-then."""
-
-_LAUNCHING = """
+_ASKING = """
 WITH asked AS (
-    SELECT h.rank, h.pid, h.tid, h.start_ns, h.end_ns
-    FROM (SELECT unnest($ops) AS gpu_op_id) AS g
-    JOIN collectives AS k USING (gpu_op_id)
+    SELECT h.rank, h.pid, h.tid, h.name, h.start_ns, h.end_ns
+    FROM (SELECT unnest($ops) AS op_id) AS g
+    JOIN collectives AS k ON g.op_id = CASE WHEN $has_gpu THEN k.gpu_op_id ELSE k.call_id END
     JOIN host_ops AS h ON h.op_id = k.host_op_id
     WHERE h.kind = 'op'
 ),
@@ -67,14 +55,22 @@ around AS (
     WHERE kind = 'op' AND starts_with(name, 'c10d::')
 )
 SELECT
-    a.rank, (hash(a.pid, a.tid) >> 1)::BIGINT AS chain,
-    CASE WHEN c.end_ns >= a.end_ns THEN c.start_ns ELSE a.start_ns END - $origin AS start_ns,
-    CASE WHEN c.end_ns >= a.end_ns THEN c.end_ns ELSE a.end_ns END - $origin AS end_ns
-FROM asked AS a
-ASOF LEFT JOIN around AS c
-    ON c.rank = a.rank AND c.pid = a.pid AND c.tid = a.tid AND c.start_ns <= a.start_ns
+    rank, CASE WHEN $has_gpu THEN (hash(pid, tid) >> 1)::BIGINT ELSE tid END AS chain, start_ns,
+    start_ns + least(
+        end_ns - start_ns, median(end_ns - start_ns) OVER (PARTITION BY rank, name)
+    )::BIGINT AS end_ns
+FROM (
+    SELECT
+        a.rank, a.pid, a.tid, a.name,
+        CASE WHEN c.end_ns >= a.end_ns THEN c.start_ns ELSE a.start_ns END - $origin AS start_ns,
+        CASE WHEN c.end_ns >= a.end_ns THEN c.end_ns ELSE a.end_ns END - $origin AS end_ns
+    FROM asked AS a
+    ASOF LEFT JOIN around AS c
+        ON c.rank = a.rank AND c.pid = a.pid AND c.tid = a.tid AND c.start_ns <= a.start_ns
+)
 """
-"""What launches collectives, with the operator around it, since the graph's origin."""
+"""What asks for collectives, with the operator around it, since the graph's origin; no longer than
+usual: if it took longer, its thread had no core, which others have then."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ def rebucketed(
     moved = np.maximum(length[rows] - alpha[instance], 0)
     usual = np.minimum(moved, group_medians(moved, graph.instances["bytes"][instance]))
     begins = _backward(graph, con) if graph.has_gpu else None
-    host = None if graph.has_gpu else _Host(graph, con, nodes)
-    gone = [np.empty(0, np.int64)]
+    merged = [np.empty(0, np.int64)]
     for buckets in _of_steps(graph, rows, alpha):
         for first, last in _merged(buckets, most):
             mine = np.isin(instance, buckets.instance[first : last + 1])
@@ -129,34 +124,17 @@ def rebucketed(
                 alone = buckets.alone(first, last)
                 length[rows[mine]] = 0
                 length[rows[end]] = np.rint(one + longer + alone * whole[nodes.rank[rows[end]]])
-                gone.append(rows[mine & ~end])
-                if host:
-                    host.merge(rows[mine & ~end], length)
+                merged.append(rows[mine & ~end])
             elif buckets.bytes[first] > most:
                 parts = int(np.ceil(buckets.bytes[first] / most))
                 last_part = one + moved[end] / parts
                 all_parts = parts * one + moved[end] - _ahead(buckets, first, parts, begins)
                 length[rows[end]] = np.rint(np.maximum(last_part, all_parts))
-    if host:
-        return nodes.with_(length=length, delay=host.delay)
-    return _without_launching(graph, con, nodes.with_(length=length), np.concatenate(gone))
-
-
-class _Host:
-    """What the host does for its buckets, and what goes with those that are merged."""
-
-    def __init__(self, graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes) -> None:
-        self._nodes, self.delay = nodes, nodes.delay.astype(np.int64)
-        waits = graph.edges.kind == Edge.HOST_WAIT
-        self._source, self._target = graph.edges.source[waits], graph.edges.target[waits]
-        self._calling = calling(con, nodes)
-
-    def merge(self, gone: Ints, length: Ints) -> None:
-        """Take from the lengths of operators, and from delays, what the host does for transfers
-        that are gone."""
-        self.delay[self._target[np.isin(self._source, gone)]] = 0
-        without_calling(length, self._nodes, self._calling, gone)
-        np.maximum(length, 0, out=length)
+    gone, delay = np.concatenate(merged), nodes.delay.astype(np.int64)
+    if not graph.has_gpu:
+        waits = (graph.edges.kind == Edge.HOST_WAIT) & np.isin(graph.edges.source, gone)
+        delay[graph.edges.target[waits]] = 0
+    return unasked(graph, con, nodes.with_(length=length, delay=delay), gone)
 
 
 def _of_steps(graph: Graph, rows: Ints, alpha: Floats) -> Iterator[_Buckets]:
@@ -259,33 +237,16 @@ def _backward(graph: Graph, con: duckdb.DuckDBPyConnection) -> Callable[[int], i
     return lambda step: found[step] - graph.origin if step in found else None
 
 
-def calling(con: duckdb.DuckDBPyConnection, nodes: Nodes) -> Ints:
-    """Return how long an operator takes to ask for each collective that the host transfers itself
-    (gloo), ns, at the arrival of that; 0 at all other nodes."""
-    arrival = np.flatnonzero((nodes.sort == Sort.ARRIVAL) & (nodes.launch >= 0))
-    # one that asks later than that is another's work
-    arrival = arrival[nodes.launch_lag[arrival] < nodes.length[nodes.launch[arrival]]]
-    known = dict(con.execute(_CALLING).fetchall())
-    found = np.zeros(len(nodes), np.int64)
-    found[arrival] = [known.get(one, 0) for one in nodes.op_id[arrival].tolist()]
-    return found
-
-
-def without_calling(length: Ints, nodes: Nodes, calls: Ints, gone: Ints) -> None:
-    """Take from the lengths of operators what they did to ask for transfers that are gone."""
-    np.subtract.at(length, nodes.launch[gone - 1], calls[gone - 1])
-
-
-def _without_launching(
-    graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, gone: Ints
-) -> Nodes:
-    """Return the nodes without what threads do in operators that launch transfers that are gone."""
-    asked = con.execute(_LAUNCHING, {"origin": graph.origin, "ops": nodes.op_id[gone].tolist()})
-    rows = {name: np.ma.getdata(column) for name, column in asked.fetchnumpy().items()}
+def unasked(graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, gone: Ints) -> Nodes:
+    """Return the nodes without what threads do in operators that ask for what is gone."""
+    values = {"origin": graph.origin, "ops": nodes.op_id[gone].tolist(), "has_gpu": graph.has_gpu}
+    found = con.execute(_ASKING, values).fetchnumpy()
+    rows = {name: np.ma.getdata(column) for name, column in found.items()}
     delay, length = nodes.delay.astype(np.int64), nodes.length.astype(np.int64)
+    on_host = (nodes.sort >= Sort.CALL) | (not graph.has_gpu)
     for rank in np.unique(rows["rank"]).tolist():
         spent = where(rows, rows["rank"] == rank)
-        of = np.flatnonzero((nodes.rank == rank) & (nodes.sort >= Sort.CALL))
+        of = np.flatnonzero((nodes.rank == rank) & on_host)
         chain, start, end = nodes.chain[of], nodes.start[of], nodes.ends(of)
         delay[of] -= covered(spent, chain, start - np.maximum(delay[of], 0), start)
         length[of] -= covered(spent, chain, start, end)

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceweave.arrays import Flags, Floats, Ints
 from traceweave.errors import UsageError, suggest
-from traceweave.replay.buckets import calling, rebucketed, without_calling
+from traceweave.replay.buckets import rebucketed, unasked
 from traceweave.replay.contention import lost_shares
 from traceweave.replay.graph import Graph
 from traceweave.replay.idle import Idle
@@ -65,7 +65,13 @@ class Changer:
             edges = edges.where(~((edges.kind == Edge.HOST_WAIT) & waits[edges.target]))
         if scenario.alone:
             edges = edges.where(~((edges.kind == Edge.COMPLETION) & selected[edges.target]))
-            nodes, edges = self._unasked(nodes, edges, selected & (nodes.sort == Sort.TRANSFER))
+            gone = selected & (nodes.sort == Sort.TRANSFER)
+            nodes = unasked(self.graph, self.con, nodes, np.flatnonzero(gone))
+            if not self.graph.has_gpu:
+                # nor does the thread that asked for one wait until another has taken it up
+                asked_by = nodes.launch[edges.source - 1]
+                own = (asked_by >= 0) & (nodes.chain[asked_by] == nodes.chain[edges.target])
+                edges = edges.where(~((edges.kind == Edge.HOST_WAIT) & gone[edges.source] & own))
         if scenario.overlap:
             nodes = overlapped(self.graph, nodes, selected) or _nothing(
                 scenario, "no wait of a collective for another stream is known"
@@ -221,18 +227,6 @@ class Changer:
             of = self._idle.to_launch if column == "launch_lag" else self._idle.within
             new = np.maximum(new, old - of)
         return nodes.with_(**{column: new})
-
-    def _unasked(self, nodes: Nodes, edges: Edges, gone: Flags) -> tuple[Nodes, Edges]:
-        """Let the host not ask for collectives that are gone, where it transfers them itself, nor
-        the thread that asked for one wait until another has taken it up."""
-        if self.graph.has_gpu:
-            return nodes, edges
-        length = nodes.length.astype(np.int64)
-        without_calling(length, nodes, calling(self.con, nodes), np.flatnonzero(gone))
-        asked_by = nodes.launch[edges.source - 1]
-        own = (asked_by >= 0) & (nodes.chain[asked_by] == nodes.chain[edges.target])
-        waits = (edges.kind == Edge.HOST_WAIT) & gone[edges.source] & own
-        return nodes.with_(length=np.maximum(length, 0)), edges.where(~waits)
 
     @cached_property
     def _idle(self) -> Idle:

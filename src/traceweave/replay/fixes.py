@@ -65,7 +65,7 @@ def fixes(
     except QueryError as error:
         return [Fix(n=0, note=str(error))]
     if model.unexplained > TOO_WEAK:
-        return [Fix(n=0, note=f"not replayed: {model.note}")]
+        return [Fix(n=0, note=_not_replayed(model.note))]
     others = [_alone(model, limit) for limit in limits if limit not in scenarios]
     if not scenarios:
         return others
@@ -77,18 +77,22 @@ def fixes(
     first = _together(model, step, [fix for fix in alone if fix.alone_ns is not None], least)
     placed = {fix.scenario for fix in first}
     others += [fix for fix in alone if fix.scenario not in placed]
-    rest = f"not replayed: only the {MOST_FIXES} costliest scenarios are"
+    rest = _not_replayed(f"only the {MOST_FIXES} costliest scenarios are")
     others += [Fix(scenario=scenario, note=rest) for scenario in scenarios[MOST_FIXES:]]
     return [as_it_is, *first, *others]
 
 
 def refused(operations: int, most: int) -> list[Fix]:
     """Return why a run of so many operations is not replayed."""
-    note = (
-        f"not replayed: {words.count(operations)} operations are more than {words.count(most)};"
+    why = (
+        f"{words.count(operations)} operations are more than {words.count(most)};"
         f" -p replay_ops={operations} replays them all the same"
     )
-    return [Fix(n=0, note=note)]
+    return [Fix(n=0, note=_not_replayed(why))]
+
+
+def _not_replayed(why: str | None) -> str:
+    return f"not replayed: {why}"
 
 
 def _alone(model: Model, scenario: str) -> Fix:
@@ -99,7 +103,7 @@ def _alone(model: Model, scenario: str) -> Fix:
     # what moves may be in the way of something else: that is no gain either
     gain = max(round(model.measured) - round(step), 0)
     if not gain and model.unfollowed > TOO_WEAK:
-        return Fix(scenario=scenario, note=f"not replayed: {model.note}")
+        return Fix(scenario=scenario, note=_not_replayed(model.note))
     off = None if uncertainty is None else round(uncertainty)
     return Fix(scenario=scenario, alone_ns=gain, uncertainty_ns=off, note=model.note)
 

@@ -9,7 +9,7 @@ import numpy as np
 from traceweave.arrays import Flags, Ints
 from traceweave.replay.device import CLOCKS_NS
 from traceweave.replay.lookups import Union, stretches
-from traceweave.replay.rows import ANY_THREAD, NONE, Call, Columns, where
+from traceweave.replay.rows import ANY_THREAD, Call, Columns, where
 from traceweave.replay.streams import Streams
 
 
@@ -21,7 +21,7 @@ class Threads:
     """All calls, sorted by chain and start."""
     sort: Ints
     """Sort of each call; COPY too where it returned only when what it copied was there, ROOM where
-    it found the queue full, LAUNCH where it freed memory and did not wait."""
+    it found the queue full."""
     kept: Ints
     """Those that are nodes: outermost ones that launch what is recorded, or wait."""
     inside: Ints
@@ -68,10 +68,12 @@ def threads(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Threa
     `calls` are sorted by chain and start; `copies` held up their calls, `room` says by op what made
     room for its call.
     """
-    sort = _blocking(calls, streams, copies, room)
+    call, sort = streams.gpu["call"], calls["sort"].copy()
+    sort[call[copies]] = Call.COPY
+    sort[call[(room >= 0) & (call >= 0)]] = Call.ROOM
     is_node = np.isin(sort, (*range(Call.DEVICE, Call.WAIT), Call.ROOM, Call.FREES))
     launches = calls["op_id"] == BEGIN
-    launches[streams.gpu["call"][streams.gpu["call"] >= 0]] = True
+    launches[call[call >= 0]] = True
     kept = np.flatnonzero(is_node | ((sort == Call.LAUNCH) & launches))
     kept = kept[outermost(where(calls, kept))]
     if not len(kept):
@@ -101,18 +103,6 @@ def blocking_copies(gpu: Columns, calls: Columns, pageable: Ints) -> Ints:
     returned = calls["end_ns"][gpu["call"][op]]
     held: Ints = op[gpu["start_ns"][op] + gpu["end_ns"][op] <= 2 * returned]
     return held
-
-
-def _blocking(calls: Columns, streams: Streams, copies: Ints, room: Ints) -> Ints:
-    gpu, sort = streams.gpu, calls["sort"].copy()
-    sort[gpu["call"][copies]] = Call.COPY
-    sort[gpu["call"][(room >= 0) & (gpu["call"] >= 0)]] = Call.ROOM
-    frees = np.flatnonzero(sort == Call.FREES)
-    op, of = _launched_before(calls, frees, streams)
-    ends = np.full(len(sort), NONE)
-    np.maximum.at(ends, of, gpu["end_ns"][op])
-    sort[frees[ends[frees] > calls["end_ns"][frees]]] = Call.LAUNCH
-    return sort
 
 
 def device_waits(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import duckdb
 import numpy as np
 
@@ -15,9 +13,8 @@ from traceweave.replay.scenario import Scenario
 from traceweave.replay.slowdown import places_of
 
 AS_A_WHOLE = frozenset({"compute", "copy", "data_loading"})
-"""Kinds of which less of one thing may stand for more of another. Launching is one only on threads
-that launch: among the calls that ranks make unequally often are those of threads that only look
-whether there is work. A pause counts whatever call or operator follows it."""
+"""Kinds of which less of one thing may stand for more of another. Launching is one where ranks make
+calls unequally often: a pause counts whatever call or operator follows it."""
 
 _UNKNOWN_STAGE = """
 SELECT DISTINCT rank FROM collectives
@@ -74,8 +71,7 @@ class Likeness:
         else:
             known = np.nan_to_num(compared, nan=1.0)
             factor = in_steps(values, thing, owner, step[rows], known, like)
-        if not as_a_whole:
-            alone &= self._of_launching_threads[rows] if kind == "launch" else False
+        alone &= as_a_whole or kind == "launch"
         if like != "mean" and (wanted & alone).any():
             peers = self._peers(np.unique(who))
             work = Work(values, thing, owner, owners, step[rows], self._stretches(who)[rows])
@@ -102,15 +98,6 @@ class Likeness:
         # a call is the same whether or not it found anything to wait for
         sort = np.where(nodes.sort[rows] == Sort.ENTER, Sort.CALL, nodes.sort[rows])
         return rows, name * 16 + sort.astype(np.int64), nodes.rank[rows]
-
-    @cached_property
-    def _of_launching_threads(self) -> Flags:
-        """Whether each node is the host's and of a thread that launches; without a GPU, all are."""
-        nodes = self._graph.nodes
-        if not self._graph.has_gpu:
-            return np.ones(len(nodes), bool)
-        launching = np.unique(nodes.chain[nodes.launch[nodes.launch >= 0]])
-        return (nodes.sort >= Sort.CALL) & np.isin(nodes.chain, launching)
 
     def _stretches(self, who: Ints) -> Ints:
         """Return for each node how many of the collectives that all these ranks share its rank had

@@ -259,12 +259,8 @@ def cpu_graph(rows: RankRows) -> tuple[Nodes, RankGraph]:
     message, at = _messages_between(cpu, comm)
     waited = np.hstack([_finished_between(cpu, comm), (message, at)])
     source, target = np.unique(waited, axis=1)
-    before, after = host.handovers(cpu)
     early = np.minimum(cpu["start_ns"][target] - comm["end_ns"][source], 0)
-    edges = Edges.joined(
-        Edges.of(parts.last[source], target, early, Edge.HOST_WAIT),
-        Edges.of(before, after, 0 * before, Edge.HANDOVER),
-    )
+    edges = Edges.of(parts.last[source], target, early, Edge.HOST_WAIT)
     facts = Counter(
         ops=done,
         launched=done,

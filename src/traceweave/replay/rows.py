@@ -76,8 +76,7 @@ class Call:
     """Sorts of calls: what launches, what makes its thread wait for what, the two that order
     streams, what launches once there is room in the queue, what orders streams while a collective
     is asked for (NCCL's own streams, or the one of the collective after its input, no other after
-    it), and what frees memory: it waits for the device, unless it returned before what was launched
-    before it ended."""
+    it), and what frees memory: it waits for the device."""
 
     LAUNCH, DEVICE, STREAM, EVENT, COPY, WAIT, RECORD, ROOM, INNER, FREES = range(10)
 

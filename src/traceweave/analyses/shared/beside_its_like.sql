@@ -8,14 +8,10 @@
 -- column: compute_ns BIGINT | as in breakdown
 -- column: more_ns BIGINT | that, less the median of its like
 WITH
--- stages of a pipeline have other layers: a rank is like those of its own, if there are others
-peers AS (
-    SELECT rank, CASE WHEN count(*) OVER (PARTITION BY stage) > 1 THEN stage END AS stage FROM {{ ref('pipeline_stages') }}
-),
 names AS MATERIALIZED (
-    SELECT t.rank, p.stage, t.name, CAST(sum(t.n) AS BIGINT) AS n, CAST(sum(t.ns) AS BIGINT) AS ns
-    FROM {{ ref('own_times') }} AS t LEFT JOIN peers AS p USING (rank)
-    WHERE t.rank IS NOT NULL AND (p.stage IS NOT NULL OR p.rank IS NULL) AND (t.step IS NULL OR tw_counts(t.rank, t.step))
+    SELECT t.rank, p.shared_stage AS stage, t.name, CAST(sum(t.n) AS BIGINT) AS n, CAST(sum(t.ns) AS BIGINT) AS ns
+    FROM {{ ref('own_times') }} AS t LEFT JOIN {{ ref('pipeline_stages') }} AS p USING (rank)
+    WHERE t.rank IS NOT NULL AND (p.shared_stage IS NOT NULL OR p.rank IS NULL) AND (t.step IS NULL OR tw_counts(t.rank, t.step))
     GROUP BY ALL
 ),
 -- A rank is like those that run what it computes longest as often, else at all; else it is like all. In a job of several programs,

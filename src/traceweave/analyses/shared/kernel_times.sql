@@ -16,27 +16,23 @@
 -- column: heavy BIGINT | the fewest of them with nine tenths of what it is longer in than the others at the median
 -- column: heaviest VARCHAR | the one that has most of it
 WITH
--- stages of a pipeline have other layers: a rank is like those of its own, if there are others
-peers AS (
-    SELECT rank, CASE WHEN count(*) OVER (PARTITION BY stage) > 1 THEN stage END AS stage FROM {{ ref('pipeline_stages') }}
-),
 -- A kernel whose own durations differ widely does different work from call to call: it is no yardstick.
 medians AS MATERIALIZED (
     SELECT
         rank,
         name,
-        any_value(stage) AS stage,
+        any_value(shared_stage) AS stage,
         count(*) / any_value(windows) AS count,
         sum(duration_ns) / any_value(windows) AS total_ns,
         tw_percentile(duration_ns, 0.5) AS median_ns,
         tw_percentile(duration_ns, 0.9) / greatest(tw_percentile(duration_ns, 0.1), 1) AS spread
-    FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
+    FROM gpu_ops JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN {{ ref('pipeline_stages') }} USING (rank)
     WHERE category = 'compute' AND kind = 'kernel' AND (step IS NULL OR tw_counts(rank, step))
     GROUP BY rank, name
     UNION ALL
     -- without a GPU; where ranks share its cores, single calls tell little
-    SELECT rank, name, any_value(stage), sum(n) / any_value(windows), sum(ns) / any_value(windows), NULL, NULL
-    FROM {{ ref('own_times') }} JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN peers USING (rank)
+    SELECT rank, name, any_value(shared_stage), sum(n) / any_value(windows), sum(ns) / any_value(windows), NULL, NULL
+    FROM {{ ref('own_times') }} JOIN {{ ref('rank_windows') }} USING (rank) LEFT JOIN {{ ref('pipeline_stages') }} USING (rank)
     WHERE kind = 'operator' AND (step IS NULL OR tw_counts(rank, step))
     GROUP BY rank, name
 ),

@@ -5,6 +5,7 @@
 -- column: first_rank INTEGER | the rank of the first stage: identifies the pipeline
 -- column: last_rank INTEGER | that of the last one
 -- column: stage INTEGER | place in the pipeline, from 0
+-- column: shared_stage INTEGER | stage, where another rank is in that stage of any pipeline: stages have other layers, so that a rank is like those of its own; else NULL
 -- column: stages INTEGER | how many it has
 -- column: is_chain BOOLEAN | no two ranks share a stage
 -- column: is_whole BOOLEAN | every stage was recorded
@@ -31,6 +32,7 @@ SELECT
     first_rank,
     arg_max(rank, stage) OVER pipeline AS last_rank,
     stage,
+    CASE WHEN count(*) OVER (PARTITION BY stage) > 1 THEN stage END AS shared_stage,
     max(stage) OVER pipeline + 1 AS stages,
     count(*) OVER pipeline = max(stage) OVER pipeline + 1 AS is_chain,
     bool_and(rank IN (SELECT rank FROM tw_timelines)) OVER pipeline AS is_whole
