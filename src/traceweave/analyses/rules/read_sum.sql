@@ -13,26 +13,31 @@ used AS (
     GROUP BY k.op, k.group_id
     HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int') AND i.asked_by IS NOT DISTINCT FROM 'gradient')
 ),
+-- groups that do the same have one mend
 parts AS (
     SELECT
-        e.*, s.unit, s.each_unit,
+        e.op, e.objects, e.is_payload, s.unit, s.each_unit, e.kind, u.op IS NOT NULL AS is_used,
+        list(DISTINCT e.group_id ORDER BY e.group_id) AS of_groups,
+        max(e.calls) AS calls, max(e.bytes) AS bytes, any_value(e.read_by) AS read_by,
         sum(c.exposed_ns) / any_value(s.windows) AS exposed_ns,
         coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows) AS waiting_ns,
         -- of a message one rank has a send, the other a recv
         format(
-            'op={} group={}{} wait=none', CASE e.op WHEN 'recv' THEN 'send_recv' ELSE e.op END, e.group_id,
-            CASE WHEN e.op = 'barrier' THEN '' ELSE format(' bytes={}-{}', CASE WHEN e.is_payload THEN e.bytes_min ELSE 0 END, e.bytes) END) AS scenario
+            'op={} group={}{} wait=none', CASE e.op WHEN 'recv' THEN 'send_recv' ELSE e.op END, nullif(array_to_string(of_groups, ','), ''),
+            CASE WHEN e.op = 'barrier' THEN '' ELSE format(' bytes={}-{}', CASE WHEN e.is_payload THEN min(e.bytes_min) ELSE 0 END, max(e.bytes)) END) AS scenario
     FROM {{ ref('always_read') }} AS e
     JOIN {{ ref('read_calls') }} AS r
         ON r.op = e.op AND r.group_id IS NOT DISTINCT FROM e.group_id AND r.objects IS NOT DISTINCT FROM e.objects AND r.is_payload = e.is_payload
     JOIN {{ ref('exposed_calls') }} AS c ON c.rank = r.rank AND c.collective_id = r.collective_id
+    LEFT JOIN used AS u ON u.op = e.op AND u.group_id = e.group_id
     CROSS JOIN {{ ref('mean_step') }} AS s
-    GROUP BY ALL
+    GROUP BY e.op, e.objects, e.is_payload, s.unit, s.each_unit, e.kind, is_used
 ),
 -- sizes and bytes of objects are one
 waited AS (
     SELECT
-        coalesce(objects, op) AS op, group_id, objects, unit, each_unit,
+        coalesce(objects, op) AS op, objects, unit, each_unit, kind, is_used,
+        CASE WHEN len(of_groups) = 1 THEN of_groups[1] END AS group_id,
         max(calls) AS calls, max(bytes) AS bytes, any_value(read_by) AS read_by, sum(exposed_ns) AS exposed_ns, sum(waiting_ns) AS waiting_ns,
         string_agg(scenario, '; ' ORDER BY is_payload) AS scenario,
         format('{}_object{}', objects, CASE WHEN ends_with(objects, 'gather') THEN '' ELSE '_list' END) AS named
@@ -60,7 +65,7 @@ SELECT
             CASE WHEN calls > 1 THEN format('Put the {} into one, sum it up', calls) ELSE 'Sum it up' END, unit, unit) END AS advice
 FROM (
     SELECT
-        *, (op, group_id) IN (FROM used) AS is_used, CASE WHEN calls > 1 THEN format(', {} times', calls) ELSE '' END AS often,
+        *, CASE WHEN calls > 1 THEN format(', {} times', calls) ELSE '' END AS often,
         CASE WHEN calls > 1 THEN tw_many(calls, 'barrier') ELSE 'a barrier' END AS barriers
     FROM waited
 )
