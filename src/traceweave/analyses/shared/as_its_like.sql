@@ -10,8 +10,9 @@
 SELECT c.rank, c.step, c.is_end AS ended_late
 FROM {{ ref('late_causes') }} AS c CROSS JOIN {{ ref('mean_step') }} AS s
 JOIN (
-    SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN step END AS at_step, avg(more_ns) AS more_ns
-    FROM {{ ref('beside_its_like') }}
+    SELECT rank, CASE WHEN {{ param('per') }} = 'step' THEN step END AS at_step, avg(CASE WHEN at_step IS NULL THEN more_ns ELSE late_ns END) AS more_ns
+    -- what it does at the end of a step, others wait for in the next
+    FROM (SELECT *, greatest(more_ns, lag(more_ns) OVER (PARTITION BY rank ORDER BY step)) AS late_ns FROM {{ ref('beside_its_like') }})
     GROUP BY rank, at_step
 ) AS k ON k.rank = c.rank AND k.at_step IS NOT DISTINCT FROM c.step
 WHERE c.own_cause IN ('compute', 'other_group') AND k.more_ns < {{ param('min_share') }} * s.step_ns
