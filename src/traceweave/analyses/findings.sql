@@ -74,7 +74,7 @@ SELECT
     CAST(CASE
         WHEN c.cost_ns IS NULL THEN coalesce(c.at_most, 'info')
         WHEN c.at_most = 'info' THEN 'info'
-        WHEN coalesce(c.on_top_ns, c.cost_ns) >= {{ param('critical_share') }} * s.length_ns THEN 'critical'
+        WHEN coalesce(c.on_top_ns, c.cost_ns) >= {{ param('critical_share') }} * s.length_ns AND coalesce(c.at_most, 'critical') = 'critical' THEN 'critical'
         WHEN coalesce(c.on_top_ns, c.cost_ns) >= {{ param('warning_share') }} * s.length_ns THEN 'warning'
         ELSE 'info'
     END AS ENUM('critical', 'warning', 'info')) AS severity,

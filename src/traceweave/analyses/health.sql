@@ -98,7 +98,7 @@ rows AS (
     CROSS JOIN (SELECT CAST(median(TRY_CAST(value AS BIGINT)) AS BIGINT) AS ns FROM job_settings WHERE name = 'unprofiled_step_ns') AS b
     UNION ALL
     SELECT CASE WHEN p95_ns > 1.1 * p50_ns THEN 2 ELSE 31.5 END, 'jitter', 100.0 * (p95_ns - p50_ns) / p50_ns, '%',
-        CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95/p50; longest ' || tw_time(max_ns), rank, longest, 'steps'
+        CASE WHEN p95_ns > 1.1 * p50_ns THEN 'unsteady' ELSE 'steady' END || ', p95 above p50; longest ' || tw_time(max_ns) || CASE WHEN (SELECT count(*) FROM ranks) > 1 THEN ', mean of ranks' ELSE '' END, rank, longest, 'steps'
     FROM {{ ref('steadiness') }}
     WHERE steps > 2
     UNION ALL
@@ -138,12 +138,14 @@ rows AS (
             WHEN l.rank IS NULL AND e.staged_ns > 0 THEN 'stages wait for each other: see pipeline'
             WHEN l.rank IS NULL THEN 'no rank is late beyond clock noise'
             WHEN g.ranks IS NOT NULL THEN format('per {} for rank {} alone; {} are late together', t.unit, l.rank, tw_ranks(g.ranks))
+            WHEN f.rank IS NOT NULL THEN format('per {} for rank {}, in {}', t.unit, l.rank, tw_steps(f.steps))
             WHEN coalesce(l.chance > {{ param('straggler_chance') }}, TRUE) THEN format('per {} for rank {}, maybe by chance', t.unit, l.rank)
             ELSE format('per {} for rank {}, {} of it', t.unit, l.rank, tw_percent(l.cost_ns / m.length_ns))
                 || CASE WHEN l.is_straggler THEN '' ELSE '; others are equally late, in turn' END
         END,
         l.rank, NULL, CASE WHEN s.is_unmatched THEN 'matching' WHEN l.rank IS NULL AND e.staged_ns > 0 THEN 'pipeline' ELSE 'stragglers' END
-    FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE LEFT JOIN {{ ref('late_together') }} AS g ON list_contains(g.ranks, l.rank) LEFT JOIN {{ ref('exposure') }} AS e ON TRUE LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
+    FROM totals AS t CROSS JOIN shared AS s LEFT JOIN latest AS l ON TRUE LEFT JOIN {{ ref('late_together') }} AS g ON list_contains(g.ranks, l.rank)
+    LEFT JOIN {{ ref('late_in_few') }} AS f ON f.rank = l.rank LEFT JOIN {{ ref('exposure') }} AS e ON TRUE LEFT JOIN {{ ref('mean_step') }} AS m ON TRUE
     WHERE t.comm_ns > 0
     UNION ALL
     SELECT 32, 'longest tail', duration_p99_ns / 1e6, 'ms',

@@ -40,6 +40,8 @@ SELECT
     END AS title,
     s.stalled_ranks AS ranks,
     s.stall_ns AS cost_ns,
+    -- the first step of a recording may be the warm-up of the job, which no later one repeats
+    CASE WHEN s.stalled_steps = [(SELECT min(step) FROM {{ ref('budget') }})] THEN 'warning' END AS severity,
     f.stall_scenario AS scenario,
     'steps step=' || array_to_string(s.stalled_steps, ',') AS shows,
     s.stall_opening

@@ -31,7 +31,7 @@ small AS (
         count(*) AS calls,
         count(DISTINCT c.rank) AS ranks,
         count(DISTINCT (c.rank, c.step)) AS windows,
-        count(DISTINCT c.step) AS steps,
+        list(DISTINCT c.step) AS steps,
         count(DISTINCT c.dtype) AS dtypes,
         sum(c.bytes) AS bytes,
         sum(c.bare_ns) AS exposed_ns
@@ -59,7 +59,7 @@ merged AS (
         bool_and(is_fitted) AS is_fitted,
         sum(bytes) / sum(calls) AS bytes,
         sum(ranks) AS ranks,
-        max(steps) AS steps,
+        list_sort(list_distinct(flatten(list(steps)))) AS steps,
         -- what can be merged is of one step, rank and type of elements; what latency costs cannot be more than what is exposed
         sum(least(alpha_ns * greatest(calls / windows - greatest(ceil(bytes / windows / {{ param('bucket_bytes') }}), dtypes), 0) * windows, exposed_ns)) AS cost_ns
     FROM small
@@ -73,7 +73,7 @@ SELECT
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
     CASE WHEN k.op = 'all_reduce' THEN scenario END AS remedy,
     'kind=transfer times=0' AS ceiling,
-    format('transfers op={} group={} bytes=0-{}', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) AS shows,
+    format('transfers op={} group={} bytes=0-{}', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) || CASE WHEN w.is_few THEN ' step=' || array_to_string(k.steps, ',') ELSE '' END AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('Each rank{} calls {} {} {}, {} on average. A call ',
         CASE WHEN k.ranks = s.ranks AND k.groups = 1 THEN '' WHEN k.groups = 1 THEN format(' of group {}', k.group_id) ELSE format(' of {} groups', k.groups) END,
@@ -89,5 +89,5 @@ SELECT
 FROM merged AS k CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     -- a job that sums up every so many steps has more calls in these than the mean says
-    SELECT CASE WHEN s.has_steps AND k.steps < s.windows // s.ranks THEN format('in {} of {} steps', k.steps, s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
+    SELECT s.has_steps AND len(k.steps) < s.windows // s.ranks AS is_few, CASE WHEN is_few THEN format('in {} of {} steps', len(k.steps), s.windows // s.ranks) ELSE 'per ' || s.unit END AS at
 ) AS w

@@ -22,7 +22,7 @@ WITH uneven AS (
     WHERE e.uneven_ns > 0 AND e.peak_bytes >= {{ param('small_bytes') }}
 ),
 ranked AS (
-    SELECT op, group_id, peak_rank, arg_max(peak_is, uneven_ns) AS peak_is, sum(uneven_ns) / sum(sum(uneven_ns)) OVER (PARTITION BY op, group_id) AS share
+    SELECT op, group_id, peak_rank, list(DISTINCT peak_is) AS peak_is, sum(uneven_ns) / sum(sum(uneven_ns)) OVER (PARTITION BY op, group_id) AS share
     FROM uneven
     GROUP BY op, group_id, peak_rank
     QUALIFY row_number() OVER (PARTITION BY op, group_id ORDER BY sum(uneven_ns) DESC, peak_rank) = 1
@@ -35,7 +35,7 @@ summed AS (
         CASE WHEN count(DISTINCT u.group_id) = 1 THEN any_value(u.group_id) END AS group_id,
         -- in each group the same one every time
         CASE WHEN min(r.share) >= 0.5 THEN list(DISTINCT r.peak_rank ORDER BY r.peak_rank) END AS ranks,
-        any_value(r.peak_is) AS peak_is,
+        list_distinct(flatten(list(r.peak_is))) AS peak_is,
         sum(u.cost_ns) AS cost_ns,
         count(*) AS instances,
         sum(u.even_transfer_ns) / sum(u.transfer_ns) AS factor,
@@ -53,7 +53,7 @@ SELECT
     s.cost_ns / m.windows AS cost_ns,
     format('op={} group={} kind=transfer times={}', s.op, s.of_groups, round(s.factor, 4)) AS scenario,
     format('{} {} {} times the mean of all ranks in {}. Each takes {}, and {} at the same rate if all had the same',
-        CASE WHEN s.ranks IS NULL THEN 'One rank after the other' WHEN len(s.ranks) = 1 THEN format('Rank {}', s.ranks[1]) ELSE 'One rank of each group' END, s.peak_is,
+        CASE WHEN s.ranks IS NULL THEN 'One rank after the other' WHEN len(s.ranks) = 1 THEN format('Rank {}', s.ranks[1]) ELSE 'One rank of each group' END, CASE WHEN len(s.peak_is) = 1 THEN s.peak_is[1] ELSE 'sends or receives' END,
         tw_digits(s.peak_to_mean), tw_many(s.instances, 'uneven ' || s.op), tw_time(s.transfer_ns), tw_time(s.even_ns)) AS evidence,
     CASE WHEN s.op IN ('dispatch', 'combine') THEN 'Balance the experts: capacity, an auxiliary loss, or their placement'
         ELSE 'Balance what ranks exchange: placement of experts or embedding tables, capacity, sequence lengths' END AS advice

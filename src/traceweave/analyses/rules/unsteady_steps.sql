@@ -192,7 +192,7 @@ WHERE t.steps >= 3 AND t.mean_ns - t.p50_ns - coalesce(v.stall_ns, 0) >= {{ para
             OR list_contains(i.stalled_ranks, l.rank) AND 2 * i.stalled_for_ns >= l.late_ns
         )
     )
-    AND NOT EXISTS (FROM {{ rule('small_collectives') }} AS s WHERE starts_with(s.shows, format('transfers op={} ', q.op)))
+    AND NOT EXISTS (FROM {{ rule('small_collectives') }} AS s WHERE starts_with(s.shows, format('transfers op={} ', q.op)) AND contains(format(',{},', split_part(s.shows, ' step=', 2)), format(',{},', t.longest)))
     AND NOT coalesce(NOT m.has_gpu AND g.grew = 'compute' AND 2 * k.compile_ns > g.grew_ns, FALSE)
     AND NOT EXISTS (FROM {{ ref('blame') }} AS b WHERE b.rank = l.rank AND b.is_straggler AND 2 * b.cost_ns >= t.mean_ns - t.p50_ns)
     AND NOT EXISTS (FROM {{ ref('late_in_few') }} AS f WHERE f.rank = l.rank AND list_contains(f.around, t.longest))
