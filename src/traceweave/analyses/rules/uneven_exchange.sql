@@ -35,7 +35,7 @@ summed AS (
         CASE WHEN count(DISTINCT u.group_id) = 1 THEN any_value(u.group_id) END AS group_id,
         -- in each group the same one every time
         CASE WHEN min(r.share) >= 0.5 THEN list(DISTINCT r.peak_rank ORDER BY r.peak_rank) END AS ranks,
-        any_value(r.peak_is) AS peak_is,
+        arg_max(r.peak_is, u.uneven_ns) AS peak_is,
         sum(u.cost_ns) AS cost_ns,
         count(*) AS instances,
         sum(u.even_transfer_ns) / sum(u.transfer_ns) AS factor,
