@@ -243,7 +243,8 @@ def unasked(graph: Graph, con: duckdb.DuckDBPyConnection, nodes: Nodes, gone: In
     found = con.execute(_ASKING, values).fetchnumpy()
     rows = {name: np.ma.getdata(column) for name, column in found.items()}
     delay, length = nodes.delay.astype(np.int64), nodes.length.astype(np.int64)
-    on_host = (nodes.sort >= Sort.CALL) | (not graph.has_gpu)
+    # a message of gloo lies on the thread that asks for it, and is no part of what that does
+    on_host = (nodes.sort >= Sort.CALL) | ((nodes.sort == Sort.COMPUTE) & (not graph.has_gpu))
     for rank in np.unique(rows["rank"]).tolist():
         spent = where(rows, rows["rank"] == rank)
         of = np.flatnonzero((nodes.rank == rank) & on_host)

@@ -136,6 +136,8 @@ class Changer:
         if s.module is not None:
             chosen &= self._launched_within(s.module, "kind NOT IN ('runtime', 'driver', 'op')")
         if s.groups is not None:
+            rows = self.con.execute("SELECT group_id FROM groups").fetchall()
+            _known("group", s.groups, [group for (group,) in rows])
             of = np.isin(self.graph.instances["group_id"], sorted(s.groups))
             chosen &= self._of_instance(of)
         if s.bytes is not None:

@@ -52,5 +52,5 @@ FROM (
     WINDOW mine AS (PARTITION BY op, group_id)
     QUALIFY count(*) FILTER (WHERE is_tail) OVER mine BETWEEN 1 AND {{ param('tail_share') }} * count(*) OVER mine
 ) AS t
-JOIN {{ ref('alike_groups') }} AS g USING (group_id) CROSS JOIN {{ ref('mean_step') }} AS s
+LEFT JOIN {{ ref('alike_groups') }} AS g USING (group_id) CROSS JOIN {{ ref('mean_step') }} AS s
 GROUP BY t.op, g.kind

@@ -13,6 +13,13 @@ used AS (
     GROUP BY k.op, k.group_id
     HAVING bool_and(k.op = 'all_reduce' AND k.dtype IN ('int', 'Int') AND i.asked_by IS NOT DISTINCT FROM 'gradient')
 ),
+-- bytes of objects beside other calls of their sizes: a scenario would take those away too
+mixed AS (
+    SELECT DISTINCT e.op, e.group_id
+    FROM {{ ref('always_read') }} AS e
+    JOIN {{ ref('exposed_calls') }} AS c ON c.op = e.op AND c.group_id IS NOT DISTINCT FROM e.group_id AND c.bytes BETWEEN e.bytes_min AND e.bytes
+    WHERE e.is_payload AND NOT c.is_read
+),
 -- groups that do the same have one mend
 parts AS (
     SELECT
@@ -22,10 +29,11 @@ parts AS (
         sum(c.exposed_ns) / any_value(s.windows) AS exposed_ns,
         coalesce(sum(c.exposed_wait_ns), 0) / any_value(s.windows) AS waiting_ns,
         -- of a message one rank has a send, the other a recv
-        format(
+        CASE WHEN NOT bool_or(o.op IS NOT NULL) THEN format(
             'op={} group={}{} wait=none', CASE e.op WHEN 'recv' THEN 'send_recv' ELSE e.op END, nullif(array_to_string(of_groups, ','), ''),
-            CASE WHEN e.op = 'barrier' THEN '' ELSE format(' bytes={}-{}', CASE WHEN e.is_payload THEN min(e.bytes_min) ELSE 0 END, max(e.bytes)) END) AS scenario
+            CASE WHEN e.op = 'barrier' THEN '' ELSE format(' bytes={}-{}', CASE WHEN e.is_payload THEN min(e.bytes_min) ELSE 0 END, max(e.bytes)) END) END AS scenario
     FROM {{ ref('always_read') }} AS e
+    LEFT JOIN mixed AS o ON e.is_payload AND o.op = e.op AND o.group_id IS NOT DISTINCT FROM e.group_id
     JOIN {{ ref('read_calls') }} AS r
         ON r.op = e.op AND r.group_id IS NOT DISTINCT FROM e.group_id AND r.objects IS NOT DISTINCT FROM e.objects AND r.is_payload = e.is_payload
     JOIN {{ ref('exposed_calls') }} AS c ON c.rank = r.rank AND c.collective_id = r.collective_id

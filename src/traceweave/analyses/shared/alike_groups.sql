@@ -3,7 +3,7 @@
 -- column: group_id INTEGER | the group
 -- column: kind INTEGER | the first of those that are as large, have its role and description, and no rank in common; itself where there are none
 WITH members AS (
-    SELECT group_id, (size, role, coalesce(description, '')) AS sort, unnest(ranks) AS rank FROM groups
+    SELECT group_id, (size, role, coalesce(description, '')) AS sort, unnest(coalesce(ranks, [NULL])) AS rank FROM groups
 ),
 apart AS (
     SELECT sort, min(group_id) AS kind FROM members GROUP BY sort HAVING count(*) = count(DISTINCT rank)
