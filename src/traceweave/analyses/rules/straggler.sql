@@ -44,7 +44,7 @@ SELECT
     || CASE WHEN b.known_instances < b.instances THEN ' where the clocks resolve it' ELSE '' END
     || CASE WHEN b.known_instances <= 2 THEN ', too few to generalize' ELSE '' END
     || coalesce('. Most of the waiting is in step ' || m.step, '')
-    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.kind <> 'idle' THEN format('Rank {} idles longer', b.rank)
+    || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.host_op IS NOT NULL THEN format('Rank {} idles longer', b.rank)
         WHEN w.compiles THEN format('Rank {} compiles code', b.rank)
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
@@ -56,7 +56,7 @@ SELECT
     || CASE WHEN b.cause_share < 0.8 THEN format(', in {} of the waiting', tw_percent(b.cause_share)) ELSE '' END
     || CASE WHEN b.cause = 'compute' THEN coalesce(format('. Its inputs of {} are of type {}, those of the others are not', tw_shortened(y.name), y.type), '') ELSE '' END
     || coalesce(format('. Rank {} also holds up {}, for which others wait', b.rank, tw_ranks(b.held_up)), '')
-    || coalesce('. ' || tw_difference(b.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit), '') AS evidence,
+    || coalesce('. ' || d.does, '') AS evidence,
     CASE
         WHEN w.compiles THEN tw_compile_before(b.rank)
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
@@ -78,7 +78,8 @@ SELECT
         WHEN b.cause = 'compute' AND d.kind = 'operator' AND d.name IN (SELECT name FROM tw_range_names WHERE autograd IS NOT NULL) AND NOT EXISTS (FROM tw_range_names WHERE sharding IS NOT NULL)
             THEN format('Look for gradient hooks in Python on rank {} (register_hook): the time is in none of its operators. Else for other load on its CPU cores', b.rank)
         WHEN b.cause = 'compute' THEN 'Look for other load on its CPU cores, such as other ranks; else its share of the work'
-        WHEN b.cause IN ('host_bound', 'unknown_idle') AND d.kind = 'range' THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(d.name), b.rank)
+        WHEN w.is_in = '<built-in function collect>' THEN 'Collect garbage on all ranks in the same steps, and less often: gc.disable() or gc.freeze(), then gc.collect() every so many steps'
+        WHEN b.cause IN ('host_bound', 'unknown_idle') AND w.is_in IS NOT NULL THEN format('See what rank {} does in ''{}'': rank_difference -p rank={}, gaps', b.rank, tw_shortened(w.is_in), b.rank)
         WHEN b.cause_detail = 'allocator' THEN 'Leave memory for the cache on this rank: it allocates and frees in steps (memory, gaps); its share of the work may be larger'
         WHEN b.cause_detail = 'sync' THEN 'See which calls make it wait for its GPU: syncs'
         WHEN b.cause_detail = 'module_loading' THEN 'Warm up before recording: it loads code in steps'
@@ -88,7 +89,9 @@ SELECT
         WHEN b.cause = 'copies' THEN 'Copy from pinned memory, non-blocking'
         WHEN b.cause = 'device_delay' THEN 'Look for another process on its GPU (nvidia-smi), or work that waits for events: see gaps'
         WHEN EXISTS (FROM host_ops WHERE kind IN ('op', 'runtime', 'nvtx')) THEN 'See what it does before those collectives: stragglers -p per=step, gaps; '
-            || CASE WHEN b.known_instances <= 2 THEN 'record a longer window' ELSE 'mark its parts (record_function, NVTX)' END
+            || CASE WHEN b.known_instances <= 2 THEN 'record a longer window'
+                WHEN EXISTS (FROM host_ops WHERE kind = 'op') AND NOT EXISTS (FROM host_ops WHERE kind = 'python') THEN 'record with_stack=True, or mark its parts (record_function)'
+                ELSE 'mark its parts (record_function, NVTX)' END
         ELSE 'Record CPU activity and a longer window'
     END AS advice
 FROM {{ ref('blame') }} AS b
@@ -106,7 +109,9 @@ LEFT JOIN (
     SELECT v.*
     FROM {{ ref('differences') }} AS v JOIN {{ ref('blame') }} AS b ON b.rank = v.rank
     -- that it idles says more than nothing: when; what it does more often says why, what only takes longer says where
-    WHERE 3 * v.excess_ns >= b.cost_ns AND (v.kind <> 'idle' OR (v.name = 'unknown' AND b.cause = 'unknown_idle') OR (b.cause = 'host_bound' AND v.name = b.cause_detail))
+    -- of what idles no range says where but the one it idles in
+    WHERE 3 * v.excess_ns >= b.cost_ns
+        AND CASE WHEN b.cause = 'unknown_idle' THEN v.kind = 'idle' AND v.name = 'unknown' ELSE v.kind <> 'idle' OR (b.cause = 'host_bound' AND v.name = b.cause_detail) END
     QUALIFY row_number() OVER (PARTITION BY v.rank ORDER BY v.kind = 'idle', v.count_per_step <= v.others_count, v.excess_ns DESC, v.kind, v.name) = 1
 ) AS d ON d.rank = b.rank
 LEFT JOIN compiled AS k ON k.rank = b.rank
@@ -121,6 +126,7 @@ CROSS JOIN LATERAL (
             AND d.others_count > 0 AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more,
         coalesce(b.cause = 'compute' AND d.kind <> 'idle' AND 2 * len(d.steps) <= s.steps AND d.count_per_step >= 1.1 * d.others_count, FALSE) AS is_more_there,
         -- stacks, shapes and memory take time of the host that records them
+        CASE WHEN d.kind = 'range' THEN d.name ELSE d.host_op END AS is_in,
         (b.cause IN ('host_bound', 'unknown_idle') OR b.cause = 'compute' AND NOT s.has_gpu) AND EXISTS (FROM unlike)
             AND b.rank NOT IN (FROM unlike) AS records_more,
         -- what all do, and this rank more often in every step, is work that could be divided; not what it has to send them, nor a call
