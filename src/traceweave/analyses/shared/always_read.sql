@@ -21,6 +21,6 @@ WITH per_step AS (
 )
 SELECT op, group_id, any_value(read_by) AS read_by, objects, is_payload, round(avg(calls))::BIGINT AS calls, min(bytes_min) AS bytes_min, max(bytes) AS bytes
 FROM per_step CROSS JOIN {{ ref('mean_step') }} AS s
-WHERE 2 * readers > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
+WHERE op = 'recv' OR 2 * readers > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
 GROUP BY op, group_id, objects, is_payload, s.steps
 HAVING count(*) = s.steps AND s.steps > 1
