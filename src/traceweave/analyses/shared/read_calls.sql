@@ -64,7 +64,11 @@ sizes AS MATERIALIZED (
     JOIN (
         SELECT c.rank, c.collective_id, struct_pack(c.op, c.collective_id, c.bytes, c.dtype, i.start_ns) AS this, lead(this) OVER calls AS next, lead(this, 2) OVER calls AS third
         -- of a scatter the root alone records what it is of
-        FROM (FROM collectives SELECT * REPLACE (coalesce(bytes, max(bytes) OVER one) AS bytes, coalesce(dtype, max(dtype) OVER one) AS dtype) WINDOW one AS (PARTITION BY coalesce(collective_id, -call_id))) AS c
+        FROM (
+            SELECT * REPLACE (coalesce(bytes, max(bytes) OVER one) AS bytes, coalesce(dtype, max(dtype) OVER one) AS dtype)
+            FROM collectives
+            WINDOW one AS (PARTITION BY coalesce(collective_id, -call_id))
+        ) AS c
         JOIN tw_issued AS i USING (call_id)
         WHERE c.op IN ('all_gather', 'gather', 'broadcast', 'scatter', 'recv')
         WINDOW calls AS (PARTITION BY c.rank, CASE c.op WHEN 'gather' THEN 'all_gather' WHEN 'scatter' THEN 'broadcast' ELSE c.op END, c.group_id ORDER BY i.start_ns)
