@@ -1,7 +1,7 @@
 -- rule: straggler | waiting for a straggler
 -- topic: ranks and waiting
 -- needs: ref('blame')
--- finds: A rank that arrives last at collectives while the others have nothing else to do; of stages of a pipeline, as far as it idles longer than the others in most steps. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, and calls as long as theirs are at least half of what it takes longer, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. Who computes no longer than its like (`uneven_work`) is none for its compute. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
+-- finds: A rank that arrives last at collectives while the others have nothing else to do; of stages of a pipeline, as far as it idles longer than the others in most steps. Cost: the exposed wait of the rank that waits most for it, from the arrival of the last but one to its own (`late_ns` of `exposed_comm`). It has to be at least `straggler_factor` times what the other ranks cause on average, and more than chance makes of ranks that are alike: one of those is late as often and as long with a probability of at most `straggler_chance` (10 %; `chance` of `stragglers`). Where it computes longer because it is given more, its scenario divides the work evenly, step by step where it is not given more in all of them: by the sizes of all_to_all or of the inputs of what it runs as often as the others (1.1 times the mean or more). Where it runs in every step more often what the others run too, and calls as long as theirs are at least half of what it takes longer, the recording does not tell whether that can be left out or has to be divided, unless the others wait for what it sends: the cost is what dividing gains, and the evidence says what leaving it out does. Who computes no longer than its like (`uneven_work`) is none for its compute. The cause is that of `stragglers`: longer compute, a late host, data, copies. Where at least 80 % of the waiting is in one step, of three at least, the evidence names it. Where it alone computes longer and runs nothing that torch.compile made, that is why. The evidence ends with what it does more, longer or alone, by `rank_difference`, where that is at least a third of the cost: the kernel, operator or range, or of a late host its idling, and in which steps. A rank that is late because it waited in another group is not blamed: what others wait for it goes to the rank where that chain begins (`origin_wait_ns` of `stragglers`), and the evidence names the ranks in between.
 -- try: For compute, compare clock rates, power and temperature, without a GPU the load on its cores; for the host, other load on its cores; for data, its loader and its storage.
 -- proof: stragglers
 -- shows: waits
@@ -9,13 +9,18 @@ WITH compiled AS (
     SELECT rank, compile_ns - coalesce(max(compile_ns) OVER (ORDER BY rank ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW), 0) AS more_ns
     FROM (SELECT c.rank, sum(c.compile_ns) / greatest(any_value(s.steps), 1) AS compile_ns FROM {{ ref('compiling') }} AS c CROSS JOIN {{ ref('mean_step') }} AS s GROUP BY c.rank)
 ),
+-- the one that runs nothing that torch.compile made, where all others do
+eager AS (
+    SELECT rank FROM ranks ANTI JOIN (SELECT DISTINCT rank FROM host_ops WHERE name IN (SELECT name FROM tw_range_names WHERE compiles = 'runs')) USING (rank)
+    QUALIFY count(*) OVER () = 1 AND (SELECT count(*) FROM ranks) > 1
+),
 -- those that record less than others
 unlike AS (
     SELECT rank FROM recording WHERE kind = 'other settings'
 )
 SELECT
     format('Rank {} {}', b.rank, CASE b.cause
-        WHEN 'compute' THEN CASE WHEN w.compiles THEN 'compiles code' ELSE 'computes longer' END
+        WHEN 'compute' THEN CASE WHEN w.compiles THEN 'compiles code' WHEN w.is_eager THEN 'runs eager code' ELSE 'computes longer' END
         WHEN 'host_bound' THEN CASE b.cause_detail
             WHEN 'launch_bound' THEN 'launches late'
             WHEN 'sync' THEN 'waits for its GPU'
@@ -46,6 +51,7 @@ SELECT
     || coalesce('. Most of the waiting is in step ' || m.step, '')
     || '. ' || CASE WHEN b.cause = 'unknown_idle' AND d.host_op IS NOT NULL THEN format('Rank {} idles longer', b.rank)
         WHEN w.compiles THEN format('Rank {} compiles code', b.rank)
+        WHEN w.is_eager THEN format('Rank {} runs eager code where all others run what torch.compile made', b.rank)
         ELSE coalesce(tw_who_does('Rank ' || b.rank, c.words), 'No cause was found') END
     || CASE b.cause
         WHEN 'compute' THEN coalesce(', most in ' || b.cause_detail || ' kernels', '')
@@ -59,6 +65,7 @@ SELECT
     || coalesce('. ' || d.does, '') AS evidence,
     CASE
         WHEN w.compiles THEN tw_compile_before(b.rank)
+        WHEN w.is_eager THEN format('Pad inputs to few shapes, or raise torch._dynamo.config.recompile_limit, past which code runs eager. TORCH_LOGS=recompiles on rank {} shows why', b.rank)
         WHEN m.step IS NOT NULL THEN tw_see_what(b.rank, [m.step], m.since_step)
         WHEN b.cause = 'compute' AND (b.updates OR b.sends AND d.kind = 'range' AND d.others_ns = 0 AND {{ names('optimizer_ranges', 'd.name') }} IS NOT NULL) THEN format('The others wait for parameters that rank {} updates: divide what the optimizer updates evenly over the ranks', b.rank)
         WHEN b.cause = 'compute' AND b.sends THEN format('The others wait for what rank {} sends: prepare it a step ahead, on another stream, or let each rank make its own', b.rank)
@@ -119,6 +126,7 @@ CROSS JOIN {{ ref('mean_step') }} AS s
 CROSS JOIN LATERAL (
     SELECT
         coalesce(b.cause = 'compute' AND 2 * k.more_ns >= b.cost_ns, FALSE) AS compiles,
+        coalesce(b.cause = 'compute' AND b.rank IN (FROM eager), FALSE) AS is_eager,
         coalesce(b.cause = 'compute' AND NOT b.sends AND x.times_mean >= 1.1, FALSE) AS is_divided,
         format('rank={} kind=compute like=median', b.rank) AS as_others,
         tw_many(b.waiters, 'rank') || CASE WHEN b.waiters = 1 THEN ' waits' ELSE ' wait' END AS waits,
