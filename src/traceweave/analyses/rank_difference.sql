@@ -36,7 +36,7 @@ SELECT
     CAST(d.excess_ns AS BIGINT) AS excess_ns,
     d.excess_ns / s.step_ns AS step_share,
     d.which AS which_steps,
-    tw_difference(d.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit) AS note
+    d.does AS note
 FROM {{ ref('differences') }} AS d JOIN chosen USING (rank) CROSS JOIN {{ ref('mean_step') }} AS s
 WHERE d.excess_ns >= {{ param('min_share') }} * s.step_ns
 ORDER BY excess_ns DESC, d.kind, d.name

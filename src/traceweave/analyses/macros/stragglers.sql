@@ -47,7 +47,10 @@ FROM (VALUES
 -- macro: tw_unnumbered(name) | a range without what tells one of its kind from another: numbers, as of a layer, a step or the rank itself, and hashes
     regexp_replace(regexp_replace(tw_unhashed(name), '^(.+?)([ _#:/.]*[0-9]+)+$', '\1'), '[0-9]+', '…', 'g');
 
--- macro: tw_difference(rank, kind, name, count, others_count, time_ns, others_ns, which, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
+-- macro: tw_range_kind(name) | such a name, but for the range of a step, which says nothing of what is done: NULL
+    CASE WHEN NOT regexp_matches(name, '(?i)^(profilerstep|step|train_step|iteration|iter|epoch|batch)[ _#:]*[0-9]+$') THEN tw_unnumbered(name) END;
+
+-- macro: tw_difference(rank, kind, name, count, others_count, time_ns, others_ns, which, host_op, unit) | what a rank does more, longer or alone, in a sentence: 'Rank 2 runs aten::matmul 5 times per step, 96 ms, from step 5 on; most others do not'
     CASE
         WHEN kind = 'idle' THEN format('Rank {} idles {}', rank, tw_time(time_ns))
         -- how often it is in a range says why, where others are less often
@@ -57,6 +60,7 @@ FROM (VALUES
     END
     || CASE WHEN which = 'in every step' OR which IS NULL OR starts_with(which, 'in step ') OR starts_with(which, 'in the one') THEN '' ELSE ' per ' || unit END
     || coalesce(' ' || which, ' per ' || unit)
+    || coalesce(format(', most in ''{}''', tw_shortened(host_op)), '')
     || CASE WHEN kind = 'idle' AND name <> 'unknown' THEN ': ' || (SELECT c.words FROM tw_gap_causes() AS c WHERE c.cause = name) ELSE '' END
     || CASE
         WHEN others_ns = 0 THEN '; most others do not'

@@ -123,7 +123,7 @@ said AS (
         || coalesce(CASE WHEN NOT w.is_uneven THEN format('. In {} of the waiting whose cause is known{}, {}', tw_percent(l.share),
             CASE WHEN l.share >= 0.5 THEN '' ELSE ', more than for any other cause' END, tw_who_does('the late rank', c.words))
         WHEN 3 * v.excess_ns >= u.wait_ns
-            THEN '. ' || tw_difference(v.rank, v.kind, v.name, v.count_per_step, v.others_count, v.time_ns, v.others_ns, v.which, s.unit) END, '') AS why,
+            THEN '. ' || v.does END, '') AS why,
         tw_few(e.instances, 'collective') AS few_instances
     FROM {{ ref('turns') }} AS u CROSS JOIN {{ ref('exposure') }} AS e CROSS JOIN {{ ref('mean_step') }} AS s CROSS JOIN given AS y CROSS JOIN late AS l
     CROSS JOIN LATERAL (SELECT u.is_uneven AND coalesce(l.is_compute, TRUE) AS is_uneven, coalesce(y.is_same, FALSE) AS is_same) AS w

@@ -1,7 +1,7 @@
 -- rule: read_sum | a sum or a barrier that the host waits for
 -- topic: communication
 -- needs: ref('exposed_calls'), ref('read_calls'), ref('always_read')
--- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, made room for as torch does it, Python objects are exchanged (all_gather_object, gather_object, broadcast_object_list, recv_object_list), and the host waits for their bytes too. All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
+-- finds: A collective in every step, two at least, for which the host waits and launches nothing meanwhile: one of a few numbers (at most `read_bytes`, 64) whose result most ranks read (`.item()`) soon after, a loss, a norm, a count; or a barrier. Where the next such call carries bytes, made room for as torch does it, Python objects are exchanged (all_gather_object, gather_object, broadcast_object_list, scatter_object_list, recv_object_list), and the host waits for their bytes too. All ranks are brought together for it. Its scenario takes these collectives away, so that who waits there for the work of others waits in the next one. Bound: their time that no compute hides.
 -- try: Sum up and read every so many steps; or read the value of the step before. No find_unused_parameters where all are used. No barriers and no Python objects in the loop.
 -- proof: exposed_comm
 WITH
@@ -46,7 +46,7 @@ waited AS (
     SELECT
         coalesce(objects, op) AS op, objects, unit, each_unit, kind, is_used,
         CASE WHEN len(of_groups) = 1 THEN of_groups[1] END AS group_id,
-        max(calls) AS calls, max(bytes) AS bytes, any_value(read_by) AS read_by, sum(exposed_ns) AS exposed_ns, sum(waiting_ns) AS waiting_ns,
+        min(calls) AS calls, max(bytes) AS bytes, any_value(read_by) AS read_by, sum(exposed_ns) AS exposed_ns, sum(waiting_ns) AS waiting_ns,
         string_agg(scenario, '; ' ORDER BY is_payload) AS scenario,
         format('{}_object{}', objects, CASE WHEN ends_with(objects, 'gather') THEN '' ELSE '_list' END) AS named
     FROM parts

@@ -13,7 +13,7 @@ SELECT
     format('rank={} kind=compute like=median', k.rank) AS scenario,
     format('Rank {} computes {} longer per {} than {}', k.rank, tw_time(k.more_ns), s.unit, CASE WHEN s.ranks = 2 THEN 'the other' WHEN k.other IS NOT NULL THEN 'rank ' || k.other WHEN k.others < s.ranks - 1 THEN format('the {} ranks like it at the median', k.others) ELSE 'the others at the median' END)
     || CASE WHEN k.heavy BETWEEN 1 AND k.names - 1 THEN format('. 90% of what is longer is in {} of {}', k.heavy, if(s.has_gpu, k.names || ' kernel names', tw_many(k.names, 'operator'))) ELSE '' END
-    || coalesce('. ' || coalesce(tw_difference(k.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, s.unit), 'Most is in ' || tw_shortened(k.heaviest)), '')
+    || coalesce('. ' || coalesce(d.does, 'Most is in ' || tw_shortened(k.heaviest)), '')
     || CASE WHEN k.typical_share IS NOT NULL THEN format('. Half of the names are slower by {} at most', tw_percent(greatest(k.typical_share, 0))) ELSE '' END AS evidence,
     'Balance the work of these ' || if(s.has_gpu, 'kernels', 'operators') || ' (table shards, sequence lengths, experts). Where all ranks should do the same, '
     || if(s.has_gpu, 'compare clock rates and power limits of the GPUs', 'look for other load on its CPU cores') AS advice

@@ -25,6 +25,6 @@ FROM (
     -- each group that does the same for other ranks has some of all readers
     SELECT *, sum(readers) OVER (PARTITION BY op, kind, objects, is_payload, step) AS of_all FROM per_step
 ) CROSS JOIN {{ ref('mean_step') }} AS s
-WHERE 2 * of_all > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
+WHERE op = 'recv' OR 2 * of_all > s.ranks - CASE WHEN op IN ('broadcast', 'scatter') THEN 1 ELSE 0 END
 GROUP BY op, group_id, kind, objects, is_payload, s.steps
 HAVING count(*) = s.steps AND s.steps > 1

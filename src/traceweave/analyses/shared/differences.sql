@@ -11,6 +11,8 @@
 -- column: excess_ns DOUBLE | how much longer, per step over all steps
 -- column: which VARCHAR | in which steps, in words; NULL without steps
 -- column: steps BIGINT[] | these steps
+-- column: host_op VARCHAR | of 'idle' what the host is in for most of that time, as idle_causes has it, but for the range of a step
+-- column: does VARCHAR | all that in a sentence
 WITH running AS (
     SELECT count(DISTINCT rank) AS ranks FROM {{ ref('own_times') }}
 ),
@@ -97,6 +99,13 @@ grouped AS (
     FROM longer
     GROUP BY rank, kind, name
     HAVING sum(ns - others_ns) > 0
+),
+hosts AS (
+    SELECT l.rank, l.name, arg_max(i.host_op, i.host_op_ns) AS host_op
+    FROM longer AS l JOIN {{ ref('idle_causes') }} AS i ON i.rank = l.rank AND i.step IS NOT DISTINCT FROM l.step AND i.cause = l.name
+    WHERE l.kind = 'idle' AND l.is_longer
+    GROUP BY l.rank, l.name, tw_range_kind(i.host_op)
+    QUALIFY tw_range_kind(any_value(i.host_op)) IS NOT NULL AND 2 * sum(i.host_op_ns) > sum(sum(i.idle_ns)) OVER (PARTITION BY l.rank, l.name)
 )
 SELECT
     g.rank,
@@ -109,5 +118,8 @@ SELECT
     g.others_ns,
     CAST(g.excess_ns AS DOUBLE) / len(z.steps) AS excess_ns,
     tw_which_steps(g.steps, z.steps) AS which,
-    g.steps
-FROM grouped AS g CROSS JOIN sizes AS z
+    g.steps,
+    h.host_op,
+    tw_difference(g.rank, g.kind, g.name, g.count_per_step, g.others_count, g.time_ns, g.others_ns, which, h.host_op, s.unit) AS does
+FROM grouped AS g CROSS JOIN sizes AS z CROSS JOIN {{ ref('mean_step') }} AS s
+LEFT JOIN hosts AS h ON g.kind = 'idle' AND h.rank = g.rank AND h.name = g.name

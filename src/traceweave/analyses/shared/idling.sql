@@ -66,11 +66,7 @@ stalled_by AS (
 -- what the host is in for a third of the time or more: over all steps, and in those with a stall. Ranges that a number
 -- or a hash tells apart, such as that of the step, are alike; the step itself is no answer.
 named AS MATERIALIZED (
-    SELECT
-        *,
-        CASE WHEN NOT regexp_matches(host_op, '(?i)^(profilerstep|step|train_step|iteration|iter|epoch|batch)[ _#:]*[0-9]+$')
-            THEN tw_unnumbered(host_op) END AS stem
-    FROM idle
+    SELECT *, tw_range_kind(host_op) AS stem FROM idle
 ),
 hosts AS (
     SELECT i.cause, i.is_stall, CASE WHEN count(DISTINCT i.host_op) > 1 THEN 'ranges like ' ELSE '' END || tw_shortened(arg_max(i.host_op, i.host_op_ns)) AS host_op

@@ -1,5 +1,5 @@
 -- shared: input_shares | how unevenly work is divided, by the shapes of the inputs of what stragglers take longer for
--- grain: one row per rank and operator that all ranks run as often, where shapes are recorded
+-- grain: one row per rank and operator that all ranks run as often, of whose input it has more than any other rank by a tenth, where shapes are recorded
 -- needs: host_ops, ref('input_calls')
 -- column: rank INTEGER | global rank
 -- column: name VARCHAR | the operator, or the kernel that it launches
@@ -31,8 +31,10 @@ totals AS (
 shares AS (
     SELECT
         rank, name, steps, elements / nullif(avg(elements) OVER over_ranks, 0) AS times_mean,
-        min(calls) OVER over_ranks = max(calls) OVER over_ranks AND count(*) OVER over_ranks = (SELECT count(*) FROM ranks) AS is_alike
+        min(calls) OVER over_ranks = max(calls) OVER over_ranks AND count(*) OVER over_ranks = (SELECT count(*) FROM ranks) AS is_alike,
+        -- who has as much and is not late shows that this is not why
+        elements >= 1.1 * list_reverse_sort(list(elements) OVER over_ranks)[2] AND elements = max(elements) OVER over_ranks AS is_most
     FROM totals
     WINDOW over_ranks AS (PARTITION BY name, place)
 )
-SELECT rank, name, max(times_mean) AS times_mean, arg_max(steps, times_mean) AS steps FROM shares WHERE is_alike GROUP BY rank, name
+SELECT rank, name, max(times_mean) AS times_mean, arg_max(steps, times_mean) AS steps FROM shares WHERE is_alike AND is_most GROUP BY rank, name

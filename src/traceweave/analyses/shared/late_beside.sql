@@ -32,7 +32,7 @@ SELECT ranks, steps, of_steps, NULL AS behind, NULL AS does, NULL AS cause FROM 
 UNION ALL
 SELECT
     [n.rank], n.steps, n.of_steps, n.behind,
-    tw_difference(d.rank, d.kind, d.name, d.count_per_step, d.others_count, d.time_ns, d.others_ns, d.which, n.unit),
+    d.does,
     CASE WHEN d.kind = 'idle' AND d.name = 'data_loading' THEN d.name WHEN d.kind IN ('kernel', 'operator') THEN 'compute' END
 FROM next AS n JOIN {{ ref('differences') }} AS d ON d.rank = n.rank
 -- a straggler may hold it up too: that is none of its doing

@@ -55,15 +55,23 @@ read AS MATERIALIZED (
 ),
 -- sizes of objects, whose bytes the next such call carries, and what torch alone calls between (all_gather_object, gather_object,
 -- broadcast_object_list, recv_object_list):
--- a job may exchange bytes of its own by their sizes
+-- a job may exchange bytes of its own by their sizes. scatter_object_list sends the largest size, bytes, and the size of each
 sizes AS MATERIALIZED (
-    SELECT r.*, k.next.op AS next_op, k.next.collective_id AS next_id, k.next.bytes AS next_bytes, k.next.dtype IN ('Byte', 'unsigned char') AND h.start_ns < k.next.start_ns AS is_followed
+    SELECT r.*, k.next.op AS next_op, k.next.collective_id AS next_id, k.next.bytes AS next_bytes, 
+        if(next_op = 'scatter', k.third.collective_id, NULL) AS third_id, k.third.bytes AS third_bytes,
+        k.next.dtype IN ('Byte', 'unsigned char') AND if(next_op = 'scatter', k.third.op = 'scatter' AND k.third.dtype = r.dtype, h.start_ns < k.next.start_ns) AS is_followed
     FROM read AS r
     JOIN (
-        SELECT c.rank, c.collective_id, lead(struct_pack(c.op, c.collective_id, c.bytes, c.dtype, i.start_ns)) OVER calls AS next
-        FROM collectives AS c JOIN tw_issued AS i USING (call_id)
-        WHERE c.op IN ('all_gather', 'gather', 'broadcast', 'recv')
-        WINDOW calls AS (PARTITION BY c.rank, CASE c.op WHEN 'gather' THEN 'all_gather' ELSE c.op END, c.group_id ORDER BY i.start_ns)
+        SELECT c.rank, c.collective_id, struct_pack(c.op, c.collective_id, c.bytes, c.dtype, i.start_ns) AS this, lead(this) OVER calls AS next, lead(this, 2) OVER calls AS third
+        -- of a scatter the root alone records what it is of
+        FROM (
+            SELECT * REPLACE (coalesce(bytes, max(bytes) OVER one) AS bytes, coalesce(dtype, max(dtype) OVER one) AS dtype)
+            FROM collectives
+            WINDOW one AS (PARTITION BY coalesce(collective_id, -call_id))
+        ) AS c
+        JOIN tw_issued AS i USING (call_id)
+        WHERE c.op IN ('all_gather', 'gather', 'broadcast', 'scatter', 'recv')
+        WINDOW calls AS (PARTITION BY c.rank, CASE c.op WHEN 'gather' THEN 'all_gather' WHEN 'scatter' THEN 'broadcast' ELSE c.op END, c.group_id ORDER BY i.start_ns)
     ) AS k ON k.rank = r.rank AND k.collective_id = r.collective_id
     ASOF LEFT JOIN (SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name, start_ns FROM host_ops WHERE name IN ('aten::resize_', 'aten::sum')) AS h
         ON h.rank = r.rank AND h.pid = r.pid AND h.tid = r.tid AND h.name = CASE r.op WHEN 'all_gather' THEN 'aten::resize_' ELSE 'aten::sum' END AND r.end_ns <= h.start_ns
@@ -71,8 +79,10 @@ sizes AS MATERIALIZED (
     QUALIFY bool_and(coalesce(is_followed, FALSE)) OVER (PARTITION BY r.op, r.group_id)
 )
 SELECT r.rank, r.collective_id, r.step, r.op, r.group_id, r.bytes, r.read_by, s.next_op AS objects, FALSE AS is_payload
-FROM read AS r LEFT JOIN sizes AS s USING (rank, collective_id) ANTI JOIN sizes AS b ON b.rank = r.rank AND b.next_id = r.collective_id
+FROM read AS r LEFT JOIN sizes AS s USING (rank, collective_id) ANTI JOIN sizes AS b ON b.rank = r.rank AND r.collective_id IN (b.next_id, b.third_id)
 UNION ALL
 SELECT rank, next_id, step, next_op AS op, group_id, next_bytes, read_by, next_op AS objects, TRUE FROM sizes
+UNION ALL
+SELECT rank, third_id, step, next_op AS op, group_id, third_bytes, read_by, next_op AS objects, TRUE FROM sizes WHERE third_id IS NOT NULL
 UNION ALL
 SELECT rank, collective_id, step, op, group_id, bytes, NULL, NULL, FALSE FROM small WHERE op = 'barrier'
