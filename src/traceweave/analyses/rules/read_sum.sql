@@ -69,7 +69,7 @@ SELECT
         WHEN op = 'broadcast' THEN format('Let each rank work it out, or send it every so many {}s: until it is there the host does nothing else', unit)
         WHEN op = 'all_gather' THEN format('Gather it every so many {}s: until it is there the host does nothing else', unit)
         WHEN op NOT IN ('all_reduce', 'reduce', 'reduce_scatter') THEN format('Exchange and read it every so many {}s: until it is there the host does nothing else', unit)
-        ELSE format('{} and read it every so many {}s, or read the value of the {} before: until then the host goes on',
+        ELSE format('{} and read it every so many {}s, or read the value of the {} before. Until then the host goes on',
             CASE WHEN calls > 1 THEN format('Put the {} into one, sum it up', calls) ELSE 'Sum it up' END, unit, unit) END AS advice
 FROM (
     SELECT
