@@ -25,3 +25,4 @@ def test_both_ends_of_a_message_wait(is_tree: int, waits: Collection[tuple[int, 
     other, waiting = relayed(np.zeros(6, np.int64), ranks, instances, {7: ranks})
     assert {*zip(waiting.tolist(), other.tolist(), strict=True)} == waits
     assert not len(relayed(np.zeros(6, np.int64), ranks, instances, {})[0])
+    assert not len(relayed(np.zeros(6, np.int64), ranks, instances, {7: ranks[:5]})[0])

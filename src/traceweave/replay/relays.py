@@ -34,6 +34,8 @@ def relayed(
         number = instance[own[0]]
         ranks, root = members[int(instances["group_id"][number])], instances["root"][number]
         place = {one: n for n, one in enumerate(ranks.tolist())}
+        if not place.keys() >= {int(root), *rank[own].tolist()}:
+            continue  # a group whose files list other ranks than take part tells no places
         after = [(place[one] - place[int(root)]) % len(ranks) for one in rank[own].tolist()]
         source, target = _pairs(tuple(after), bool(instances["is_tree"][number]))
         pairs.append((own[source], own[target]))
