@@ -25,6 +25,10 @@ def relayed(
 
     `members` are the ranks of groups whose collectives the host transfers, by group.
     """
+    places = {
+        group: {one: place for place, one in enumerate(ranks.tolist())}
+        for group, ranks in members.items()
+    }
     pairs: list[tuple[Ints, Ints]] = [(np.empty(0, np.int64), np.empty(0, np.int64))]
     known = np.isin(instances["group_id"], list(members)) & (instances["root"] >= 0)
     parts = np.flatnonzero(known[instance])
@@ -32,11 +36,10 @@ def relayed(
     for begin, end in stretches(instance[parts]):
         own = parts[begin:end]
         number = instance[own[0]]
-        ranks, root = members[int(instances["group_id"][number])], instances["root"][number]
-        place = {one: n for n, one in enumerate(ranks.tolist())}
-        if not place.keys() >= {int(root), *rank[own].tolist()}:
+        place, root = places[int(instances["group_id"][number])], int(instances["root"][number])
+        if not place.keys() >= {root, *rank[own].tolist()}:
             continue  # a group whose files list other ranks than take part tells no places
-        after = [(place[one] - place[int(root)]) % len(ranks) for one in rank[own].tolist()]
+        after = [(place[one] - place[root]) % len(place) for one in rank[own].tolist()]
         source, target = _pairs(tuple(after), bool(instances["is_tree"][number]))
         pairs.append((own[source], own[target]))
     other, waiting = (np.concatenate(column) for column in zip(*pairs, strict=True))

@@ -50,7 +50,7 @@ merged AS (
     SELECT
         op,
         round(calls / windows)::BIGINT AS times,
-        min(group_id) AS group_id,
+        CASE WHEN count(*) = 1 THEN min(group_id) END AS group_id,
         array_to_string(list(group_id ORDER BY group_id), ',') AS of_groups,
         count(*) AS groups,
         mode(use) AS use,
@@ -67,7 +67,7 @@ merged AS (
 )
 SELECT
     format('{} {} {} are small: {}', k.times, k.op, w.at, tw_size(k.bytes)) || CASE WHEN starts_with(w.at, 'per') THEN ' on average' ELSE '' END AS title,
-    CASE WHEN k.groups = 1 THEN k.group_id END AS group_id,
+    k.group_id,
     k.cost_ns / s.windows AS cost_ns,
     CASE WHEN k.op = 'all_reduce' THEN format('group={} bucket_mb={}', k.of_groups, tw_digits({{ param('bucket_bytes') }} / 1e6))
         ELSE format('op={} group={} bytes=0-{} alpha_us=0', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) END AS scenario,
@@ -76,7 +76,7 @@ SELECT
     format('transfers op={} group={} bytes=0-{}', k.op, k.of_groups, ceil(4 * k.half_bytes)::BIGINT) || CASE WHEN w.is_few THEN ' step=' || array_to_string(k.steps, ',') ELSE '' END AS shows,
     'Merging them (larger buckets) is not known to gain anything: leave them as they are' AS otherwise,
     format('Each rank{} calls {} {} {}, {} on average. A call ',
-        CASE WHEN k.ranks = s.ranks AND k.groups = 1 THEN '' WHEN k.groups = 1 THEN format(' of group {}', k.group_id) ELSE format(' of {} groups', k.groups) END,
+        CASE WHEN k.group_id IS NULL THEN format(' of {} groups', k.groups) WHEN k.ranks = s.ranks THEN '' ELSE format(' of group {}', k.group_id) END,
         k.op, tw_many(k.times, 'time'), w.at, tw_size(k.bytes))
         || CASE WHEN k.is_fitted THEN format('costs {} before its first byte, as much as transferring {}', tw_time(k.alpha_ns), tw_size(k.half_bytes))
             ELSE format('takes {} longer than its bytes would at 1 GB/s', tw_time(k.alpha_ns)) END AS evidence,

@@ -33,7 +33,8 @@ shares AS (
         rank, name, steps, elements / nullif(avg(elements) OVER over_ranks, 0) AS times_mean,
         min(calls) OVER over_ranks = max(calls) OVER over_ranks AND count(*) OVER over_ranks = (SELECT count(*) FROM ranks) AS is_alike,
         -- who has as much and is not late shows that this is not why
-        elements >= 1.1 * list_reverse_sort(list(elements) OVER over_ranks)[2] AND elements = max(elements) OVER over_ranks AS is_most
+        max(elements, 2) OVER over_ranks AS largest,
+        elements = largest[1] AND elements >= 1.1 * largest[2] AS is_most
     FROM totals
     WINDOW over_ranks AS (PARTITION BY name, place)
 )

@@ -57,7 +57,7 @@ read AS MATERIALIZED (
 -- broadcast_object_list, recv_object_list):
 -- a job may exchange bytes of its own by their sizes. scatter_object_list sends the largest size, bytes, and the size of each
 sizes AS MATERIALIZED (
-    SELECT r.*, k.next.op AS next_op, k.next.collective_id AS next_id, k.next.bytes AS next_bytes, 
+    SELECT r.*, k.next.op AS next_op, k.next.collective_id AS next_id, k.next.bytes AS next_bytes,
         if(next_op = 'scatter', k.third.collective_id, NULL) AS third_id, k.third.bytes AS third_bytes,
         k.next.dtype IN ('Byte', 'unsigned char') AND if(next_op = 'scatter', k.third.op = 'scatter' AND k.third.dtype = r.dtype, h.start_ns < k.next.start_ns) AS is_followed
     FROM read AS r
@@ -67,10 +67,10 @@ sizes AS MATERIALIZED (
         FROM (
             SELECT * REPLACE (coalesce(bytes, max(bytes) OVER one) AS bytes, coalesce(dtype, max(dtype) OVER one) AS dtype)
             FROM collectives
+            WHERE op IN ('all_gather', 'gather', 'broadcast', 'scatter', 'recv')
             WINDOW one AS (PARTITION BY coalesce(collective_id, -call_id))
         ) AS c
         JOIN tw_issued AS i USING (call_id)
-        WHERE c.op IN ('all_gather', 'gather', 'broadcast', 'scatter', 'recv')
         WINDOW calls AS (PARTITION BY c.rank, CASE c.op WHEN 'gather' THEN 'all_gather' WHEN 'scatter' THEN 'broadcast' ELSE c.op END, c.group_id ORDER BY i.start_ns)
     ) AS k ON k.rank = r.rank AND k.collective_id = r.collective_id
     ASOF LEFT JOIN (SELECT rank, coalesce(pid, -1) AS pid, coalesce(tid, -1) AS tid, name, start_ns FROM host_ops WHERE name IN ('aten::resize_', 'aten::sum')) AS h
