@@ -1,7 +1,7 @@
 -- analysis: findings | what costs this run time, with evidence and advice
 -- answers: What should be looked at first, what does it cost, and what would help?
 -- topic: overview
--- grain: one row per rule that applies, and rank or process group that it is about
+-- grain: one row per rule that applies, and rank that it is about, or process group, with those that do the same for other ranks
 -- param: min_share
 -- param: warning_share
 -- param: critical_share
@@ -9,7 +9,7 @@
 -- column: title VARCHAR | who and what, in at most 12 words
 -- column: rule VARCHAR | which rule: see docs/terms.md
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
--- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: group_id INTEGER | the process group it is about; NULL: none in particular, or several that do the same
 -- column: cost_ns BIGINT | what the mean step gains if it is fixed: by replay of scenario, 0 where that gains nothing; else bound_ns, or what replay gains at most, less what other findings under the same limit claim, where that is less; NULL if its cost is not time
 -- column: uncertainty_ns BIGINT | by how much a replayed cost may be off, as in what-if; NULL: it is no replayed one, or one step does not tell
 -- column: on_top_ns BIGINT | what it gains on top of the better fixes of fixes, if that is more than twice, or less than half of cost_ns; NULL too where that is nothing: which of two tells that time is not known

@@ -5,7 +5,7 @@
 -- column: n BIGINT | 0: the run as it is; else fixes made so far
 -- column: rule VARCHAR | the finding that the n-th one fixes; the first of those with the same scenario, or of those that claim parts of it the one that claims most
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
--- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: group_id INTEGER | the process group it is about; NULL: none in particular, or several that do the same
 -- column: title VARCHAR | who and what that finding is about, in at most 12 words
 -- column: scenario VARCHAR | what the n-th fix is, for 'traceweave what-if'
 -- column: step_ns BIGINT | mean step with the first n fixes, replayed together

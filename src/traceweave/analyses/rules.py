@@ -36,7 +36,11 @@ RULE_TOPICS = (
 RULE_COLUMNS = (
     Column("title", "VARCHAR", "who and what, in at most 12 words; NULL: what the header says"),
     Column("ranks", "INTEGER[]", "the ranks it is about; NULL: the whole run"),
-    Column("group_id", "INTEGER", "the process group it is about; NULL: none in particular"),
+    Column(
+        "group_id",
+        "INTEGER",
+        "the process group it is about; NULL: none in particular, or several that do the same",
+    ),
     Column("cost_ns", "DOUBLE", "what it costs per step, at most; NULL: time is not what it costs"),
     Column("scenario", "VARCHAR", "what fixing it is for what-if; NULL: it cannot be said so"),
     Column("also", "VARCHAR", "what else its scenario takes away; NULL: nothing"),

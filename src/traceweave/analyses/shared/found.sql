@@ -3,7 +3,7 @@
 -- param: min_share
 -- column: rule VARCHAR | which rule
 -- column: ranks INTEGER[] | the ranks it is about; NULL: the whole run
--- column: group_id INTEGER | the process group it is about; NULL: none in particular
+-- column: group_id INTEGER | the process group it is about; NULL: none in particular, or several that do the same
 -- column: title VARCHAR | who and what, in at most 12 words
 -- column: bound_ns BIGINT | what it costs per step, at most; NULL: time is not what it costs
 -- column: scenario VARCHAR | what fixing it is for what-if; NULL: it cannot be said so
